@@ -1,0 +1,31 @@
+//! Formats without I/O: what travels between clients, gateway and envd.
+//!
+//! Nothing here has a clock, a socket or a task. Arbitrary bytes never panic a
+//! decoder of this crate and never make it allocate more than the limit its
+//! caller gave.
+
+mod code;
+mod codec;
+mod command;
+mod control;
+mod e2b;
+mod envelope;
+mod id;
+mod output;
+pub mod process;
+mod secret;
+mod text;
+
+pub use code::{Code, ConnectError};
+pub use codec::{Codec, DecodeError};
+pub use command::{CommandInfo, CommandLine, CommandRequest, CommandState};
+pub use control::{ControlMessage, Init, Outcome, Started};
+pub use e2b::{
+    Connect, ListedSandbox, LogEntry, LogLine, Logs, NewSandbox, Refresh, RestError, Sandbox,
+    SandboxDetail, SandboxState, SetTimeout,
+};
+pub use envelope::{Envelope, EnvelopeDecoder, EnvelopeError, MESSAGE_LIMIT, end_of_stream, frame};
+pub use id::{BadId, SandboxId};
+pub use output::{Stream, encode_data, events_in, next_event};
+pub use secret::Secret;
+pub use text::TextDecoder;
