@@ -91,6 +91,11 @@ impl Codec {
     }
 }
 
+/// Standard base64, as protobuf-JSON and HTTP's basic scheme want it.
+pub fn base64(bytes: &[u8]) -> String {
+    base64_simd::STANDARD.encode_to_string(bytes)
+}
+
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }

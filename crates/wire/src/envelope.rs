@@ -101,14 +101,14 @@ impl EnvelopeDecoder {
         EnvelopeDecoder { buffer: BytesMut::new(), limit }
     }
 
-    /// Adds input. Call `next` until it has nothing before adding more, and
+    /// Adds input. Call `pop` until it has nothing before adding more, and
     /// the buffer never holds more than one message and one piece of input.
     pub fn push(&mut self, input: &[u8]) {
         self.buffer.extend_from_slice(input);
     }
 
     /// The next whole frame, or `None` until more input arrives.
-    pub fn next(&mut self) -> Result<Option<Envelope>, EnvelopeError> {
+    pub fn pop(&mut self) -> Result<Option<Envelope>, EnvelopeError> {
         let Some((flags, length)) = self.header() else {
             return Ok(None);
         };
@@ -123,7 +123,8 @@ impl EnvelopeDecoder {
         }
         self.buffer.advance(HEADER);
         let payload = self.buffer.split_to(length).freeze();
-        let payload = if flags & COMPRESSED == 0 { payload } else { self.unpack(&payload)? };
+        let payload =
+            if flags & COMPRESSED == 0 { payload } else { unpack_gzip(&payload, self.limit)? };
         Ok(Some(if flags & END_OF_STREAM == 0 {
             Envelope::Message(payload)
         } else {
@@ -145,19 +146,21 @@ impl EnvelopeDecoder {
         let [flags, length @ ..] = *header;
         Some((flags, u32::from_be_bytes(length) as usize))
     }
+}
 
-    fn unpack(&self, payload: &[u8]) -> Result<Bytes, EnvelopeError> {
-        let mut unpacked = Vec::new();
-        // One byte over the limit is enough to know that it is too large.
-        flate2::read::GzDecoder::new(payload)
-            .take(self.limit as u64 + 1)
-            .read_to_end(&mut unpacked)
-            .map_err(|_| EnvelopeError::Gzip)?;
-        if unpacked.len() > self.limit {
-            return Err(EnvelopeError::TooLarge { limit: self.limit });
-        }
-        Ok(unpacked.into())
+/// Unpacks gzip, refusing what grows over `limit` bytes before it has grown.
+/// Unary bodies are packed whole, with no envelope around them.
+pub fn unpack_gzip(payload: &[u8], limit: usize) -> Result<Bytes, EnvelopeError> {
+    let mut unpacked = Vec::new();
+    // One byte over the limit is enough to know that it is too large.
+    flate2::read::GzDecoder::new(payload)
+        .take(limit as u64 + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|_| EnvelopeError::Gzip)?;
+    if unpacked.len() > limit {
+        return Err(EnvelopeError::TooLarge { limit });
     }
+    Ok(unpacked.into())
 }
 
 #[cfg(test)]
@@ -174,7 +177,7 @@ mod tests {
         let mut decoder = EnvelopeDecoder::new(limit);
         decoder.push(input);
         let mut all = Vec::new();
-        while let Some(envelope) = decoder.next()? {
+        while let Some(envelope) = decoder.pop()? {
             all.push(envelope);
         }
         decoder.finish()?;
@@ -252,7 +255,7 @@ mod tests {
                 let (piece, tail) = rest.split_at((*cut).min(rest.len()));
                 rest = tail;
                 decoder.push(piece);
-                while let Some(envelope) = decoder.next().unwrap() {
+                while let Some(envelope) = decoder.pop().unwrap() {
                     seen.push(envelope);
                 }
             }

@@ -17,14 +17,16 @@ mod secret;
 mod text;
 
 pub use code::{Code, ConnectError};
-pub use codec::{Codec, DecodeError};
+pub use codec::{Codec, DecodeError, base64};
 pub use command::{CommandInfo, CommandLine, CommandRequest, CommandState};
 pub use control::{ControlMessage, Init, Outcome, Started};
 pub use e2b::{
     Connect, ListedSandbox, LogEntry, LogLine, Logs, NewSandbox, Refresh, RestError, Sandbox,
     SandboxDetail, SandboxState, SetTimeout,
 };
-pub use envelope::{Envelope, EnvelopeDecoder, EnvelopeError, MESSAGE_LIMIT, end_of_stream, frame};
+pub use envelope::{
+    Envelope, EnvelopeDecoder, EnvelopeError, MESSAGE_LIMIT, end_of_stream, frame, unpack_gzip,
+};
 pub use id::{BadId, SandboxId};
 pub use output::{Stream, encode_data, events_in, next_event};
 pub use secret::Secret;

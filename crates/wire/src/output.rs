@@ -210,7 +210,7 @@ mod tests {
             decoder.push(&out);
             let mut seen = Vec::new();
             let mut events = 0;
-            while let Some(crate::Envelope::Message(payload)) = decoder.next().unwrap() {
+            while let Some(crate::Envelope::Message(payload)) = decoder.pop().unwrap() {
                 let message: pb::StartResponse = Codec::Proto.decode(&payload).unwrap();
                 let Some(pb::process_event::Event::Data(data)) = &message.event.event else {
                     panic!("not a data event");

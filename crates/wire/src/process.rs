@@ -9,7 +9,12 @@ use crate::{Codec, DecodeError};
 
 pub use generated::*;
 
-#[expect(missing_docs, reason = "generated code; proto/process.proto is its documentation")]
+#[expect(
+    missing_docs,
+    clippy::all,
+    clippy::restriction,
+    reason = "generated code; proto/process.proto is its documentation"
+)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/process.mod.rs"));
 }
