@@ -1,0 +1,32 @@
+//! Why walls could not be built or taken down.
+
+use std::{io, path::PathBuf};
+
+/// A failure of one step, with what it was about.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The sandbox's directory.
+    #[error("cannot {action} {}", path.display())]
+    Directory {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The command did not start.
+    #[error("cannot start {}", program.display())]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Processes outlived every attempt to end them.
+    #[error("{count} processes of the sandbox are still there")]
+    Survivors {
+        /// How many.
+        count: usize,
+    },
+}
