@@ -1,0 +1,51 @@
+//! `/metrics`: the three series of seed 004 under their names, and ours.
+
+use axum::{
+    extract::State,
+    http::{HeaderName, header::CONTENT_TYPE},
+};
+use http_kit::Exposition;
+
+use crate::{Gateway, caller::Caller};
+
+/// One scrape. Nothing is enumerated: every number is a counter already.
+pub(crate) async fn scrape(
+    State(gateway): State<Gateway>,
+    _: Caller,
+) -> ([(HeaderName, &'static str); 1], String) {
+    let tally = gateway.sandboxes.tally();
+    let mut text = Exposition::default();
+    text.counter("coppice_commands_started_total", "Commands started.", tally.started());
+    text.counters(
+        "coppice_commands_finished_total",
+        "Commands finished, each in exactly one status.",
+        "status",
+        tally.finished(),
+    );
+    text.gauge("coppice_commands_active", "Commands running now.", tally.active());
+    text.gauge("mayfly_sandboxes_active", "Sandboxes living now.", gateway.sandboxes.count());
+    text.counter("mayfly_sandboxes_created_total", "Sandboxes made.", tally.sandboxes_created());
+    text.counters(
+        "mayfly_sandboxes_ended_total",
+        "Sandboxes ended, by why.",
+        "reason",
+        tally.sandboxes_ended(),
+    );
+    text.histogram(
+        "mayfly_sandbox_start_seconds",
+        "From the request to a sandbox that answers.",
+        &gateway.starts,
+    );
+    text.counters(
+        "mayfly_http_requests_total",
+        "Requests answered, by class of status.",
+        "class",
+        gateway.requests.by_class(),
+    );
+    text.gauge(
+        "mayfly_uptime_seconds",
+        "Since the server began.",
+        gateway.began.elapsed().as_secs(),
+    );
+    ([(CONTENT_TYPE, Exposition::CONTENT_TYPE)], text.finish())
+}

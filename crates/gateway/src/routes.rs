@@ -1,0 +1,50 @@
+//! Every route, in one list.
+
+use std::sync::Arc;
+
+use axum::{
+    Router, middleware,
+    routing::{any, delete, get, post},
+};
+use http::StatusCode;
+use http_kit::{Fault, log_requests};
+use wire::Code;
+
+use crate::{Gateway, commands, data_plane, e2b, metrics, not_yet};
+
+/// The front door's routes. Traffic for a sandbox is taken out before any of
+/// them is matched, so a sandbox's `/health` is never mistaken for ours.
+pub fn router(gateway: Gateway) -> Router {
+    let requests = Arc::clone(&gateway.requests);
+    let routes = Router::new()
+        .route("/health", get(|| async { StatusCode::OK }))
+        .route("/metrics", get(metrics::scrape))
+        // Plain commands, for curl.
+        .route("/commands", post(commands::start).get(commands::list))
+        .route("/commands/{pid}", get(commands::look))
+        .route("/commands/{pid}/kill", post(commands::kill))
+        // E2B's control plane. Both generations of create and connect are live.
+        .route("/sandboxes", post(e2b::create_v1).get(e2b::list_running))
+        .route("/v2/sandboxes", post(e2b::create_v2).get(e2b::list))
+        .route("/sandboxes/{id}", get(e2b::info).delete(e2b::kill))
+        .route("/sandboxes/{id}/connect", post(e2b::connect))
+        .route("/v2/sandboxes/{id}/connect", post(e2b::connect))
+        .route("/sandboxes/{id}/timeout", post(e2b::set_timeout))
+        .route("/sandboxes/{id}/refreshes", post(e2b::refresh))
+        .route("/sandboxes/{id}/logs", get(e2b::logs));
+    let routes =
+        not_yet::PATHS.iter().fold(routes, |routes, path| routes.route(path, any(not_yet::answer)));
+    routes
+        .route(
+            "/templates/{id}",
+            delete(not_yet::answer).get(not_yet::answer).patch(not_yet::answer),
+        )
+        .fallback(|| async { Fault::new(Code::NotFound, "there is no such route") })
+        .method_not_allowed_fallback(|| async {
+            Fault::new(Code::Unimplemented, "this route does not take that method")
+                .with_status(StatusCode::METHOD_NOT_ALLOWED)
+        })
+        .layer(middleware::from_fn_with_state(gateway.clone(), data_plane::divert))
+        .layer(middleware::from_fn_with_state(requests, log_requests))
+        .with_state(gateway)
+}
