@@ -1,0 +1,182 @@
+//! The daemon as a whole: what its parts share, and its life from the first
+//! system call to the last.
+
+use std::{
+    cell::RefCell, collections::BTreeMap, ffi::OsString, io,
+    os::unix::net::UnixListener as StdListener, path::PathBuf, rc::Rc, time::Duration,
+};
+
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
+use tokio::{
+    net::{UnixListener, unix::pipe::Receiver},
+    signal::unix::{SignalKind, signal},
+    task::LocalSet,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use wire::{ControlMessage, Outcome};
+
+use crate::{
+    Options, child,
+    command::Command,
+    control::{Control, Ticket},
+    reaper, server, spawn,
+    table::Table,
+    teardown::{self, LeftOver},
+};
+
+/// How long a client waits for the host to have been told what it is told next.
+const HOST_PATIENCE: Duration = Duration::from_millis(50);
+/// Descriptors we want for ourselves: a command takes three, a stream one.
+const DESCRIPTORS: u64 = 1 << 16;
+
+/// Why the daemon cannot serve, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The descriptor of `--listen-fd` is not what it should be.
+    #[error("descriptor {descriptor} is not a listening socket")]
+    Listener {
+        /// Its number.
+        descriptor: i32,
+        /// What the system said, if it was asked.
+        #[source]
+        source: Option<io::Error>,
+    },
+    /// Standard input cannot be waited for.
+    #[error("standard input must be a pipe or a socket that the host holds open")]
+    Leash(#[source] io::Error),
+    /// Something every Linux can do failed.
+    #[error("the daemon could not be set up")]
+    Setup(#[source] io::Error),
+    /// Processes of the sandbox that could not be killed.
+    #[error("{0} processes could not be killed")]
+    LeftOver(usize),
+}
+
+/// What all parts share.
+pub(crate) struct Daemon {
+    /// Home of commands that run as our own user.
+    pub(crate) home: Option<PathBuf>,
+    /// Put before every command.
+    pub(crate) wrap: Vec<OsString>,
+    /// The only variable of ours that commands get.
+    pub(crate) path: Option<OsString>,
+    /// The limit on descriptors that commands start with.
+    pub(crate) descriptors: Rlimit,
+    /// Variables of every command, as the host set them.
+    pub(crate) variables: RefCell<BTreeMap<String, String>>,
+    pub(crate) table: Table,
+    pub(crate) control: Control,
+    /// All tasks but those that end with `serve`.
+    pub(crate) tasks: TaskTracker,
+    /// Cuts every connection but the host's.
+    pub(crate) cut: CancellationToken,
+}
+
+impl Daemon {
+    /// Books a command, once, and waits until the host has been told.
+    pub(crate) async fn book(&self, command: &Command, outcome: Outcome) {
+        self.told(self.book_now(command, outcome)).await;
+    }
+
+    /// Books a command, once, without waiting.
+    pub(crate) fn book_now(&self, command: &Command, outcome: Outcome) -> Option<Ticket> {
+        if !self.table.book(command, outcome) {
+            return None;
+        }
+        let exit_code = command.exit().map(|exit| exit.code());
+        let end = ControlMessage::End { pid: command.wire_pid(), outcome, exit_code };
+        Some(self.control.event(&end))
+    }
+
+    /// Waits until the host has been told, if there is something to tell.
+    pub(crate) async fn told(&self, ticket: Option<Ticket>) {
+        if let Some(ticket) = ticket {
+            self.control.written(ticket, HOST_PATIENCE).await;
+        }
+    }
+
+    /// Tells the host that a command runs, and waits until it has been told.
+    pub(crate) async fn announce(&self, command: &Command) {
+        let ticket = self.control.event(&ControlMessage::Start(command.started()));
+        self.told(Some(ticket)).await;
+    }
+}
+
+/// Serves until the host is gone or asks for the end.
+pub fn run(options: Options) -> Result<(), DaemonError> {
+    child::reset_signals().map_err(DaemonError::Setup)?;
+    let listener = listener(options.listen)?;
+    child::close_descriptors_on_exec().map_err(DaemonError::Setup)?;
+    // Whatever a command leaves behind comes back to us, and can be killed.
+    set_child_subreaper(Some(getpid())).map_err(|err| DaemonError::Setup(err.into()))?;
+    let descriptors = getrlimit(Resource::Nofile);
+    let wanted = descriptors.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+    let wanted = descriptors.current.map(|current| current.max(wanted));
+    // The old limit serves too, only for fewer commands at once.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: descriptors.maximum });
+    let daemon = Rc::new(Daemon {
+        home: options.home,
+        wrap: options.wrap,
+        path: std::env::var_os("PATH"),
+        descriptors,
+        variables: RefCell::default(),
+        table: Table::default(),
+        control: Control::new(),
+        tasks: TaskTracker::new(),
+        cut: CancellationToken::new(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(DaemonError::Setup)?;
+    LocalSet::new().block_on(&runtime, serve(daemon, listener))
+}
+
+async fn serve(daemon: Rc<Daemon>, listener: StdListener) -> Result<(), DaemonError> {
+    let listener = UnixListener::from_std(listener).map_err(DaemonError::Setup)?;
+    let leash = leash().map_err(DaemonError::Leash)?;
+    let mut children = signal(SignalKind::child()).map_err(DaemonError::Setup)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
+    // The listener closes with the first of these that is ready.
+    tokio::select! {
+        () = server::accept(&daemon, listener) => {}
+        () = reaper::reap(&daemon.table, &mut children) => {}
+        () = daemon.table.expire() => {}
+        () = held(leash) => {}
+        _ = terminate.recv() => {}
+    }
+    teardown::teardown(&daemon, &mut children)
+        .await
+        .map_err(|LeftOver { processes }| DaemonError::LeftOver(processes))
+}
+
+fn listener(descriptor: i32) -> Result<StdListener, DaemonError> {
+    let refused = |source| DaemonError::Listener { descriptor, source };
+    let socket = child::adopt(descriptor).map_err(|err| refused(Some(err)))?;
+    match rustix::net::sockopt::socket_acceptconn(&socket) {
+        Ok(true) => {}
+        Ok(false) => return Err(refused(None)),
+        Err(err) => return Err(refused(Some(err.into()))),
+    }
+    let listener = StdListener::from(socket);
+    listener.set_nonblocking(true).map_err(DaemonError::Setup)?;
+    Ok(listener)
+}
+
+/// The host holds the other end of our standard input for as long as it lives.
+fn leash() -> io::Result<Receiver> {
+    let leash = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    spawn::set_nonblocking(&leash)?;
+    Receiver::from_owned_fd_unchecked(leash)
+}
+
+/// Returns when the host is gone.
+async fn held(leash: Receiver) {
+    let mut ignored = [0; 64];
+    while leash.readable().await.is_ok() {
+        match leash.try_read(&mut ignored) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The command line. It has four options, so it is read by hand: the daemon is
+//! in every sandbox and stays small.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::fd::RawFd,
+    path::PathBuf,
+};
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Invocation {
+    /// Print the version.
+    Version,
+    /// Serve.
+    Serve(Options),
+}
+
+/// How to serve.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Options {
+    /// An inherited Unix socket that listens.
+    pub listen: RawFd,
+    /// Home of commands that run as our own user; the passwd file's when absent.
+    pub home: Option<PathBuf>,
+    /// Put before every command's arguments, such as `jexec -l -U root e2b-7`.
+    pub wrap: Vec<OsString>,
+}
+
+/// Why the command line was not understood.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum OptionsError {
+    /// An option without what it needs.
+    #[error("option {0} needs a value")]
+    NoValue(&'static str),
+    /// Standard input is the leash and standard error carries diagnostics, so
+    /// the socket is elsewhere. Standard output is free for it.
+    #[error("--listen-fd wants the number of an inherited descriptor: 1, or 3 and higher")]
+    Descriptor,
+    /// The home is used by commands that run elsewhere, so it cannot be relative.
+    #[error("--home wants an absolute path")]
+    RelativeHome,
+    /// Nothing to serve on.
+    #[error("--listen-fd is required")]
+    NoListener,
+    /// An option that does not exist.
+    #[error("option {0:?} is not known; there are --listen-fd, --home, --wrap and --version")]
+    Unknown(OsString),
+}
+
+impl Options {
+    /// Reads the arguments that follow the program's name.
+    pub fn parse(
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Invocation, OptionsError> {
+        let mut arguments = arguments.into_iter();
+        let mut listen = None;
+        let mut home = None;
+        let mut wrap = Vec::new();
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--version") => return Ok(Invocation::Version),
+                Some("--listen-fd") => {
+                    let value = arguments.next().ok_or(OptionsError::NoValue("--listen-fd"))?;
+                    listen = Some(descriptor(&value)?);
+                }
+                Some("--home") => {
+                    let value = arguments.next().ok_or(OptionsError::NoValue("--home"))?;
+                    let path = PathBuf::from(value);
+                    if !path.is_absolute() {
+                        return Err(OptionsError::RelativeHome);
+                    }
+                    home = Some(path);
+                }
+                Some("--wrap") => {
+                    wrap.push(arguments.next().ok_or(OptionsError::NoValue("--wrap"))?);
+                }
+                Some(_) | None => return Err(OptionsError::Unknown(argument)),
+            }
+        }
+        let listen = listen.ok_or(OptionsError::NoListener)?;
+        Ok(Invocation::Serve(Options { listen, home, wrap }))
+    }
+}
+
+fn descriptor(value: &OsStr) -> Result<RawFd, OptionsError> {
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    number.filter(|number| *number == 1 || *number > 2).ok_or(OptionsError::Descriptor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Invocation, Options, OptionsError};
+
+    #[track_caller]
+    fn check(line: &str, expected: Result<Invocation, OptionsError>) {
+        assert_eq!(Options::parse(line.split_whitespace().map(Into::into)), expected, "{line}");
+    }
+
+    #[test]
+    fn the_command_line_is_read() {
+        check("--version", Ok(Invocation::Version));
+        let options = Options {
+            listen: 3,
+            home: Some("/home/user".into()),
+            wrap: vec!["jexec".into(), "-l".into()],
+        };
+        check(
+            "--wrap jexec --listen-fd 3 --home /home/user --wrap -l",
+            Ok(Invocation::Serve(options)),
+        );
+    }
+
+    #[test]
+    fn a_wrong_command_line_says_what_is_wrong() {
+        check("", Err(OptionsError::NoListener));
+        check("--listen-fd", Err(OptionsError::NoValue("--listen-fd")));
+        check("--listen-fd 0", Err(OptionsError::Descriptor));
+        check("--listen-fd 2", Err(OptionsError::Descriptor));
+        check("--listen-fd x", Err(OptionsError::Descriptor));
+        check("--listen-fd 3 --home x", Err(OptionsError::RelativeHome));
+        check("--listen-fd 3 --port 1", Err(OptionsError::Unknown("--port".into())));
+    }
+}

@@ -1,0 +1,49 @@
+//! `SendSignal`: SIGTERM or SIGKILL for a command and its process group.
+//!
+//! The command is booked as killed before it is gone, and leaves `List` at once.
+//! Its streams go on until it ends, and it can be signalled again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::Signal;
+use tokio::time::timeout;
+use wire::{
+    Code, Codec, ConnectError, Outcome,
+    process::{self, SendSignalResponse, parse_send_signal},
+};
+
+use crate::{daemon::Daemon, fault::Fault};
+
+/// How long the answer waits for a killed process to be gone, so that a client
+/// that looks for it afterwards does not find it.
+const REAPING: Duration = Duration::from_millis(50);
+
+pub(super) async fn send_signal(
+    daemon: &Daemon,
+    codec: Codec,
+    payload: &[u8],
+) -> Result<Bytes, ConnectError> {
+    let request = parse_send_signal(codec, payload)?;
+    let signal = match request.known_signal() {
+        Ok(process::Signal::SIGNAL_SIGTERM) => Signal::TERM,
+        Ok(process::Signal::SIGNAL_SIGKILL) => Signal::KILL,
+        Ok(process::Signal::SIGNAL_UNSPECIFIED) => return Err(unknown_signal(0)),
+        Err(number) => return Err(unknown_signal(number)),
+    };
+    let command = daemon.table.find_running(&request.process).map_err(|err| err.answer())?;
+    // Booked before the signal arrives: its end must not be booked as an error.
+    let booked = daemon.book_now(&command, Outcome::Killed);
+    command.signal(signal);
+    daemon.told(booked).await;
+    if signal == Signal::KILL {
+        // Late or not, the signal was sent.
+        let _ = timeout(REAPING, command.exited()).await;
+    }
+    Ok(codec.encode(&SendSignalResponse {}))
+}
+
+fn unknown_signal(number: i32) -> ConnectError {
+    let message = format!("signal {number} is not supported: send SIGTERM (15) or SIGKILL (9)");
+    ConnectError::new(Code::InvalidArgument, message)
+}
