@@ -1,2 +1,47 @@
-//! Empty for now.
-fn main() {}
+//! The program: one binary, several roles.
+//!
+//! Here a role is chosen and its failure is said. Which settings there are is
+//! in `config`, what each command offers in `cli`.
+
+mod cli;
+mod config;
+mod doctor;
+mod keys;
+mod output;
+mod probe;
+mod serve;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        // Whoever read our output has seen enough: `mayfly keys list | head -1`.
+        Err(err) if is_broken_pipe(&err) => ExitCode::SUCCESS,
+        Err(err) => {
+            output::complain(&err);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The runtime is made by the commands that need one: a probe must be single
+/// threaded to enter a namespace.
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Serve(arguments) => serve::command(arguments),
+        Command::Keys(arguments) => keys::command(arguments),
+        Command::Doctor(arguments) => doctor::command(&arguments),
+        Command::Completion { shell } => cli::completion(shell),
+        Command::Probe { subject } => Ok(probe::command(subject)),
+    }
+}
+
+fn is_broken_pipe(err: &anyhow::Error) -> bool {
+    err.downcast_ref::<io::Error>().is_some_and(|err| err.kind() == io::ErrorKind::BrokenPipe)
+}

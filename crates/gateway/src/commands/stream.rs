@@ -53,6 +53,14 @@ impl Drop for Fresh {
     }
 }
 
+/// Whether output lines carry their number.
+enum Numbers {
+    /// Seed 004's lines have none.
+    Left,
+    /// A reader that asks by number is told the numbers.
+    Shown,
+}
+
 /// A stream of events from envd whose first one has arrived.
 pub(super) struct Attached {
     sandbox: Arc<Sandbox>,
@@ -77,7 +85,7 @@ impl Attached {
         if let Some(user) = user {
             request = request.header(http::header::AUTHORIZATION, basic(user));
         }
-        Attached::open(sandbox, request, &CODEC.encode(&message)).await
+        Attached::open(sandbox, request, &CODEC.encode(&message), Numbers::Left).await
     }
 
     /// Joins a command that runs or ended not long ago, from line `after` + 1 on.
@@ -85,7 +93,8 @@ impl Attached {
         let message =
             pb::ConnectRequest { process: pb::ProcessSelector::pid(place.info.pid).into() };
         let request = http::Request::post("/process.Process/Connect").header("mayfly-after", after);
-        Attached::open(Arc::clone(&place.sandbox), request, &CODEC.encode(&message)).await
+        let sandbox = Arc::clone(&place.sandbox);
+        Attached::open(sandbox, request, &CODEC.encode(&message), Numbers::Shown).await
     }
 
     /// The sandbox that ends with the stream.
@@ -100,6 +109,7 @@ impl Attached {
         sandbox: Arc<Sandbox>,
         request: http::request::Builder,
         payload: &[u8],
+        numbers: Numbers,
     ) -> Result<Attached, Fault> {
         let mut body = BytesMut::new();
         frame(payload, &mut body);
@@ -110,10 +120,11 @@ impl Attached {
                 Fault::new(Code::InvalidArgument, "the request cannot be passed on").caused_by(err)
             })?;
         let response = sandbox.envd().send(request).await.map_err(fault::of_envd)?;
-        let numbering = response
-            .headers()
-            .get("mayfly-first-seq")
-            .and_then(|value| value.to_str().ok()?.parse().ok());
+        let first_seq = response.headers().get("mayfly-first-seq");
+        let numbering = match numbers {
+            Numbers::Left => None,
+            Numbers::Shown => first_seq.and_then(|value| value.to_str().ok()?.parse().ok()),
+        };
         let mut events = Events::new(response.into_body());
         let mut lines = Lines::new(&sandbox, numbering);
         let mut first = BytesMut::new();

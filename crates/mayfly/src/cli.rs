@@ -1,0 +1,203 @@
+//! What can be typed, and the help that teaches it.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::config::Layer;
+use crate::probe::Subject;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly serve                      serve on 127.0.0.1:3000 and print an API key
+  mayfly keys create --name laptop  make another API key
+  mayfly doctor                     see what this host can do, and why not
+
+Settings come from flags, then MAYFLY_* variables, then the file named by
+--config. `mayfly serve --help` lists them all.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  mayfly serve
+  mayfly serve --listen 127.0.0.1:8080 --data /var/lib/mayfly
+  MAYFLY_API_KEY=e2b_$(openssl rand -hex 20) mayfly serve
+  mayfly serve --config mayfly.toml
+
+The file has the flags' names as keys:
+  listen = \"127.0.0.1:3000\"
+  data = \"/var/lib/mayfly\"
+  max-sandboxes = 50
+
+Other variables:
+  MAYFLY_API_KEY  the first API key; without it one is made on the first start
+  MAYFLY_LOG      what is logged, on stderr: `info` (default), `debug`,
+                  `gateway=debug,info`";
+
+const KEYS_EXAMPLES: &str = "\
+Examples:
+  mayfly keys create --team research --name laptop
+  mayfly keys list --json
+  mayfly keys rotate key_0123456789ab
+  mayfly keys revoke key_0123456789ab
+
+A running server sees every change within a second. Keys are stored as hashes: a lost
+key cannot be shown again, only rotated.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  mayfly doctor
+  mayfly doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+Exits with 0 when `mayfly serve` can work here with the default tier, else 1.";
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  mayfly completion bash > /etc/bash_completion.d/mayfly
+  mayfly completion zsh > \"${fpath[1]}/_mayfly\"
+  mayfly completion fish > ~/.config/fish/completions/mayfly.fish";
+
+/// Sandboxes for AI agents, from one program on your own machine.
+///
+/// The E2B SDKs and plain curl can drive them.
+#[derive(Debug, Parser)]
+#[command(name = "mayfly", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The roles of the program.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve sandboxes until SIGTERM or Ctrl-C
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArguments),
+    /// Make, list, revoke and rotate API keys
+    #[command(after_help = KEYS_EXAMPLES)]
+    Keys(KeysArguments),
+    /// Say what this host can do, what it cannot, and what would help
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
+    /// Print a completion script for a shell
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completion {
+        /// The shell that will read it
+        shell: Shell,
+    },
+    /// Try one thing out and exit with 0 if it works; `doctor` runs it
+    #[command(hide = true)]
+    Probe {
+        /// What to try
+        subject: Subject,
+    },
+}
+
+/// What `serve` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// TOML file with settings [env: MAYFLY_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) flags: Layer,
+}
+
+/// What `keys` takes.
+#[derive(Debug, Args)]
+pub(crate) struct KeysArguments {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+    /// Directory of the server's data [env: MAYFLY_DATA] [default: ./mayfly-data]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data: Option<PathBuf>,
+    /// TOML file with settings [env: MAYFLY_CONFIG]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// What can be done to keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key and show it, once
+    Create {
+        /// Owner of everything the key makes
+        #[arg(long, default_value = "default", value_parser = NonEmptyStringValueParser::new())]
+        team: String,
+        /// What to call the key
+        #[arg(long, default_value = "unnamed", value_parser = NonEmptyStringValueParser::new())]
+        name: String,
+    },
+    /// List all keys, revoked ones too
+    List,
+    /// Make a key open nothing from now on
+    Revoke {
+        /// The key's id, as `list` shows it
+        id: String,
+    },
+    /// Replace a key: a new one for the same team and name, the old one revoked
+    Rotate {
+        /// The key's id, as `list` shows it
+        id: String,
+    },
+}
+
+/// What `doctor` takes.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Directory the server would use [env: MAYFLY_DATA] [default: ./mayfly-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The daemon the server would start [env: MAYFLY_ENVD]
+    /// [default: mayfly-envd beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) envd: Option<PathBuf>,
+    /// TOML file with settings [env: MAYFLY_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints the script that completes all of this. What the help hides is left
+/// out by hand: the generator would offer it.
+pub(crate) fn completion(shell: Shell) -> anyhow::Result<ExitCode> {
+    let whole = Cli::command();
+    let offered = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown =
+        clap::Command::new("mayfly").version(env!("CARGO_PKG_VERSION")).subcommands(offered);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut shown, "mayfly", &mut script);
+    io::Write::write_all(&mut io::stdout().lock(), &script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+    use crate::config::VARIABLES;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_serve_names_every_variable() {
+        let mut cli = Cli::command();
+        let serve = cli.find_subcommand_mut("serve").unwrap();
+        let help = serve.render_long_help().to_string();
+        for variable in VARIABLES {
+            assert!(help.contains(variable), "{variable} is not in:\n{help}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Settings: three layers merged into one, then checked.
+//!
+//! ```text
+//! flags ──over──► MAYFLY_* variables ──over──► TOML file ──over──► defaults
+//! ```
+//!
+//! The merge and the checks are pure; `read` alone looks at the world.
+
+mod layer;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use isolate::Tier;
+use wire::Secret;
+
+#[cfg(test)]
+pub(crate) use layer::VARIABLES;
+pub(crate) use layer::{Layer, LogFormat};
+
+/// The settings of a server, checked.
+#[derive(Debug)]
+pub(crate) struct ServeConfig {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data: PathBuf,
+    pub(crate) tier: Tier,
+    pub(crate) domain: Option<String>,
+    pub(crate) envd: PathBuf,
+    pub(crate) jexec: Option<PathBuf>,
+    pub(crate) max_sandboxes: u32,
+    pub(crate) access: Access,
+    pub(crate) log_format: LogFormat,
+}
+
+/// Who may use the server.
+#[derive(Debug)]
+pub(crate) enum Access {
+    /// Whoever has a key; the operator may have given the first one.
+    Keys {
+        /// `MAYFLY_API_KEY`.
+        given: Option<Secret<String>>,
+    },
+    /// Everybody on this machine.
+    Insecure,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read the configuration `{path}`")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("the configuration `{path}` is wrong")]
+    Malformed { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{variable} is not Unicode text")]
+    NotText { variable: &'static str },
+    #[error("{variable} is `{value}`: {reason}")]
+    BadVariable { variable: &'static str, value: String, reason: String },
+    #[error(
+        "tier `process` has no walls, so it listens on loopback only, not on {0}; use --listen \
+         127.0.0.1:{port}, and reach it from another machine with `ssh -L \
+         {port}:127.0.0.1:{port}`",
+        port = .0.port()
+    )]
+    ProcessTierInPublic(SocketAddr),
+    #[error(
+        "--insecure serves everybody who connects, so it listens on loopback only, not on {0}; \
+         leave --insecure out, or use --listen 127.0.0.1:{port}",
+        port = .0.port()
+    )]
+    InsecureInPublic(SocketAddr),
+    #[error("`{0}` is not a domain: give a plain host name, without scheme, port or path")]
+    BadDomain(String),
+    #[error("there is no envd at `{0}`; build it with `cargo xtask build`, or name it with --envd")]
+    NoEnvd(PathBuf),
+    #[error("there is no jexec at `{0}`; leave --jexec out to run without it")]
+    NoJexec(PathBuf),
+    #[error("cannot find out where this program lies, so name envd with --envd")]
+    NoExecutable { source: std::io::Error },
+}
+
+/// What the checks may know of the world.
+pub(crate) struct Surroundings<'a> {
+    /// Directory of the running program.
+    pub(crate) beside: &'a Path,
+    /// Whether there is a file.
+    pub(crate) exists: &'a dyn Fn(&Path) -> bool,
+}
+
+/// Merges the flags with this process's environment and the file they name.
+pub(crate) fn read(flags: Layer, config: Option<PathBuf>) -> Result<Layer, ConfigError> {
+    let lookup = |variable: &str| env::var_os(variable);
+    let environment = Layer::from_environment(&lookup)?;
+    let path = config.or_else(|| set(env::var_os("MAYFLY_CONFIG")).map(PathBuf::from));
+    let file = match path {
+        None => Layer::default(),
+        Some(path) => {
+            let text = fs::read_to_string(&path)
+                .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+            Layer::from_toml(&text)
+                .map_err(|source| ConfigError::Malformed { path, source: Box::new(source) })?
+        }
+    };
+    Ok(flags.over(environment).over(file))
+}
+
+/// Directory of the running program.
+pub(crate) fn beside_executable() -> Result<PathBuf, ConfigError> {
+    let executable = env::current_exe().map_err(|source| ConfigError::NoExecutable { source })?;
+    Ok(executable.parent().map(Path::to_owned).unwrap_or_default())
+}
+
+/// The operator's own key, if there is one.
+pub(crate) fn given_key() -> Result<Option<Secret<String>>, ConfigError> {
+    match set(env::var_os("MAYFLY_API_KEY")).map(OsString::into_string) {
+        None => Ok(None),
+        Some(Ok(key)) => Ok(Some(Secret::new(key))),
+        Some(Err(_)) => Err(ConfigError::NotText { variable: "MAYFLY_API_KEY" }),
+    }
+}
+
+impl Layer {
+    /// Where the data is.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| PathBuf::from("./mayfly-data"))
+    }
+
+    /// Where envd is.
+    pub(crate) fn envd(&self, beside: &Path) -> PathBuf {
+        self.envd.clone().unwrap_or_else(|| beside.join("mayfly-envd"))
+    }
+
+    /// Fills in the defaults and refuses what cannot or must not be served.
+    pub(crate) fn resolve(
+        self,
+        given: Option<Secret<String>>,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<ServeConfig, ConfigError> {
+        let exists = surroundings.exists;
+        let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3000)));
+        let tier = self.tier.unwrap_or(Tier::Process);
+        let access = match self.insecure {
+            // The flag is explicit, so it wins over a key left in the environment.
+            Some(true) => Access::Insecure,
+            Some(false) | None => Access::Keys { given },
+        };
+        refuse_in_public(listen, tier, &access)?;
+        if let Some(domain) = self.domain.as_ref().filter(|domain| !is_host_name(domain)) {
+            return Err(ConfigError::BadDomain(domain.clone()));
+        }
+        let envd = self.envd(surroundings.beside);
+        if !exists(&envd) {
+            return Err(ConfigError::NoEnvd(envd));
+        }
+        let jexec = match self.jexec.clone() {
+            Some(path) if !exists(&path) => return Err(ConfigError::NoJexec(path)),
+            Some(path) => Some(path),
+            None => Some(PathBuf::from("/usr/sbin/jexec")).filter(|path| exists(path)),
+        };
+        Ok(ServeConfig {
+            listen,
+            tier,
+            access,
+            envd,
+            jexec,
+            data: self.data(),
+            domain: self.domain,
+            max_sandboxes: self.max_sandboxes.map_or(200, |limit| limit.get()),
+            log_format: self.log_format.unwrap_or(LogFormat::Text),
+        })
+    }
+}
+
+fn refuse_in_public(listen: SocketAddr, tier: Tier, access: &Access) -> Result<(), ConfigError> {
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    match access {
+        Access::Insecure => return Err(ConfigError::InsecureInPublic(listen)),
+        Access::Keys { .. } => {}
+    }
+    match tier {
+        Tier::Process => Err(ConfigError::ProcessTierInPublic(listen)),
+    }
+}
+
+/// Labels of letters, digits and inner hyphens: what may follow `<port>-<id>.`.
+fn is_host_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    text.len() <= 200
+        && text.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(plain)
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        })
+}
+
+/// A variable that is set to nothing counts as not set, as compose files do it.
+fn set(value: Option<OsString>) -> Option<OsString> {
+    value.filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! `mayfly serve`: the place where the parts meet.
+//!
+//! In order: settings, log, store, listener, key, banner, serving. Whatever
+//! can fail because of a setting fails before anything is printed.
+
+mod banner;
+mod first_key;
+mod house;
+mod logging;
+mod signals;
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use store::Store;
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+use crate::cli::ServeArguments;
+use crate::config::{self, ServeConfig, Surroundings};
+use crate::output;
+use banner::{Banner, Paper};
+use house::House;
+use signals::Signals;
+
+/// How long open requests may take to finish after the signal to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Reads the settings and serves with them.
+pub(crate) fn command(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
+    let settings = config::read(arguments.flags, arguments.config)?;
+    let beside = config::beside_executable()?;
+    let surroundings = Surroundings { beside: &beside, exists: &Path::exists };
+    let config = settings.resolve(config::given_key()?, &surroundings)?;
+    logging::start(config.log_format)?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(config))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
+    let store = Store::open(&config.data).await?;
+    let _only_server = house::lock(&config.data)?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
+    let address = listener.local_addr()?;
+    // Not before the address is ours: a key made by a start that fails would
+    // never be shown to anybody.
+    let key = first_key::ensure(&store, &config.access).await?;
+
+    let house = House::build(&config, &store).await?;
+
+    // From here on a signal ends the server in order, also one that comes
+    // while it starts.
+    let tracker = TaskTracker::new();
+    let stop = Signals::listen()?.cancel_on(&tracker);
+
+    let banner = Banner { address, tier: config.tier, data: &config.data, key: &key };
+    let paper = if io::stdout().is_terminal() { Paper::Terminal } else { Paper::Plain };
+    if let Err(err) = output::print(&banner.render(paper)) {
+        // Whoever started us does not listen; the clients may.
+        tracing::warn!("cannot print where the server is: {err}");
+    }
+    tracing::info!(server.address = %address, server.tier = %config.tier, "listening on {address}");
+
+    // Sandboxes end with the signal, and streams out of them with the
+    // sandboxes: an open stream would hold up the server.
+    let ending = tracker.spawn(house.end_on(stop.clone(), GRACE));
+    http_kit::serve(listener, house.router(), stop, GRACE).await?;
+    ending.await?;
+
+    store.close().await;
+    tracker.close();
+    tracker.wait().await;
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Help, completion and the doctor.
+
+use crate::program::Program;
+
+#[test]
+fn every_command_teaches_with_examples_and_defaults() {
+    let program = Program::new();
+    let commands: [&[&str]; 5] = [&[], &["serve"], &["keys"], &["doctor"], &["completion"]];
+    for command in commands {
+        let help = program.succeed(&[command, &["--help"]].concat());
+        assert!(help.contains("Examples:\n  "), "{command:?}: {help}");
+    }
+    let serve = program.succeed(&["serve", "--help"]);
+    for default in ["127.0.0.1:3000", "./mayfly-data", "default: 200", "default: process"] {
+        assert!(serve.contains(default), "{default} is not in: {serve}");
+    }
+}
+
+#[test]
+fn the_version_is_printed() {
+    let text = Program::new().succeed(&["--version"]);
+    assert_eq!(text, format!("mayfly {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_completion_script_for_every_shell_knows_the_commands() {
+    let program = Program::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = program.succeed(&["completion", shell]);
+        for word in ["serve", "keys", "max-sandboxes", "gvisor"] {
+            assert!(script.contains(word), "{word} is not in the script for {shell}");
+        }
+        assert!(!script.contains("probe"), "the script for {shell} offers what the help hides");
+    }
+}
+
+#[test]
+fn the_doctor_has_a_row_for_everything_and_a_remedy_for_what_is_missing() {
+    let program = Program::new();
+    let report = program.succeed_json(&["doctor", "--json", "--envd", "/bin/sh"]);
+    assert_eq!(report["canServe"], true);
+    let checks = report["checks"].as_array().unwrap();
+    let names: Vec<&str> = checks.iter().map(|row| row["check"].as_str().unwrap()).collect();
+    let expected = [
+        "tier process",
+        "tier native",
+        "tier gvisor",
+        "tier kubernetes",
+        "envd",
+        "data directory",
+        "cgroups",
+        "user namespaces",
+        "overlayfs",
+        "seccomp",
+        "landlock",
+        "nft",
+        "runsc",
+        "runc",
+        "bwrap",
+        "free disk",
+        "open files",
+    ];
+    assert_eq!(names, expected);
+    for row in checks {
+        let state = row["state"].as_str().unwrap();
+        assert!(["ok", "limited", "missing"].contains(&state), "{row}");
+        assert_ne!(row["detail"], "", "{row}");
+        assert_eq!(row["remedy"].is_null(), state == "ok", "{row}");
+    }
+}
+
+#[test]
+fn the_doctor_fails_when_serving_is_impossible_and_leaves_nothing_behind() {
+    let program = Program::new();
+    let output = program.command(&["doctor", "--envd", "/nothing"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("no program at /nothing"), "{text}");
+    assert!(text.contains("cannot work here yet"), "{text}");
+    assert!(!program.path("mayfly-data").exists());
+}
