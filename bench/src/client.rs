@@ -1,0 +1,101 @@
+//! HTTP/1.1 on a plain socket: a client library would be part of the measurement.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::server::{KEY, Server};
+
+/// A connection that is kept for the next request.
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+    head: String,
+}
+
+impl Connection {
+    pub(crate) fn open(address: &str, server: &Server) -> Result<Connection> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let head =
+            format!("Host: {address}\r\nX-API-Key: {KEY}\r\nX-Access-Token: {}\r\n", server.token);
+        Ok(Connection { stream: BufReader::with_capacity(256 << 10, stream), head })
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(crate) fn post(&mut self, path: &str, kind: &str, body: &[u8]) -> Result<Vec<u8>> {
+        self.send(path, kind, "", body)?;
+        let head = self.read_head()?;
+        if let Some(length) = head.length {
+            let mut answer = vec![0; length];
+            self.stream.read_exact(&mut answer)?;
+            return Ok(answer);
+        }
+        let mut answer = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            let size = usize::from_str_radix(line.trim(), 16).context("chunk size")?;
+            let start = answer.len();
+            answer.resize(start + size, 0);
+            self.stream.read_exact(&mut answer[start..])?;
+            self.stream.read_line(&mut String::new())?;
+            if size == 0 {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Sends a request and counts the bytes until the server closes.
+    pub(crate) fn count(mut self, path: &str, headers: &str, body: &[u8]) -> Result<u64> {
+        let headers = format!("{headers}Connection: close\r\n");
+        self.send(path, "application/connect+json", &headers, body)?;
+        self.read_head()?;
+        let mut buffer = vec![0; 256 << 10];
+        let mut total = 0;
+        loop {
+            match self.stream.read(&mut buffer)? {
+                0 => return Ok(total),
+                count => total += count as u64,
+            }
+        }
+    }
+
+    fn send(&mut self, path: &str, kind: &str, headers: &str, body: &[u8]) -> Result<()> {
+        let mut request = format!(
+            "POST {path} HTTP/1.1\r\n{}{headers}Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            self.head,
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        self.stream.get_mut().write_all(&request)?;
+        Ok(())
+    }
+
+    fn read_head(&mut self) -> Result<Head> {
+        let mut head = Head { length: None };
+        let mut status = String::new();
+        self.stream.read_line(&mut status)?;
+        if !status.starts_with("HTTP/1.1 2") {
+            bail!("the server answered {}", status.trim());
+        }
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                return Ok(head);
+            }
+            if let Some(length) = line.strip_prefix("content-length:") {
+                head.length = Some(length.trim().parse()?);
+            }
+        }
+    }
+}
+
+struct Head {
+    length: Option<usize>,
+}
