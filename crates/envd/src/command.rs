@@ -9,14 +9,17 @@
 //! Being booked (as ok, error or killed) is apart from that: a signal books a
 //! command as killed while it still runs.
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::{Outcome, Started, process::ProcessConfig};
 
 use crate::{exit::Exit, input::Input, output::Output};
 
+/// How long a killed process may take to be gone before its killer is answered.
+const REAPING: Duration = Duration::from_millis(50);
 /// Bytes of a command line that the host is told; scripts can be long.
 const SHOWN: usize = 4 << 10;
 
@@ -70,6 +73,13 @@ impl Command {
     /// Returns when the process is gone.
     pub(crate) async fn exited(&self) {
         self.exited.cancelled().await;
+    }
+
+    /// Gives a process that was killed a moment to be gone, so that a client that
+    /// looks for it afterwards does not find it.
+    pub(crate) async fn soon_gone(&self) {
+        // Late or not, the signal was sent.
+        let _ = timeout(REAPING, self.exited()).await;
     }
 
     /// Sends a signal to the command and to everything in its process group.

@@ -60,6 +60,8 @@ struct State {
     handed_over: u64,
     /// Everything up to here is in the socket.
     written: u64,
+    /// The host was waited for in vain, and nobody waits again until it reads.
+    stuck: bool,
     waker: Option<Waker>,
     /// The body will look again by itself, so output need not wake it.
     timed: bool,
@@ -120,11 +122,12 @@ impl Control {
         loop {
             {
                 let state = self.state.borrow();
-                if state.link.is_none() || state.written >= ticket.0 {
+                if state.link.is_none() || state.stuck || state.written >= ticket.0 {
                     return;
                 }
             }
             if timeout_at(deadline, self.written.notified()).await.is_err() {
+                self.state.borrow_mut().stuck = true;
                 return;
             }
         }
@@ -136,6 +139,7 @@ impl Control {
         state.links += 1;
         let link = Link(state.links);
         state.link = Some(link);
+        state.stuck = false;
         state.require_snapshot();
         // The former body has to notice that it is not wanted any more.
         state.wake();
@@ -147,6 +151,7 @@ impl Control {
         let mut state = self.state.borrow_mut();
         if state.link == Some(link) && state.written < state.handed_over {
             state.written = state.handed_over;
+            state.stuck = false;
             self.written.notify_waiters();
         }
     }

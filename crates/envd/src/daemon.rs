@@ -16,10 +16,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::{ControlMessage, Outcome};
 
 use crate::{
-    Options, child,
+    Options,
     command::Command,
     control::{Control, Ticket},
-    reaper, server, spawn,
+    reaper, server, spawn, system,
     table::Table,
     teardown::{self, LeftOver},
 };
@@ -104,9 +104,9 @@ impl Daemon {
 
 /// Serves until the host is gone or asks for the end.
 pub fn run(options: Options) -> Result<(), DaemonError> {
-    child::reset_signals().map_err(DaemonError::Setup)?;
+    system::reset_signals().map_err(DaemonError::Setup)?;
     let listener = listener(options.listen)?;
-    child::close_descriptors_on_exec().map_err(DaemonError::Setup)?;
+    system::close_descriptors_on_exec().map_err(DaemonError::Setup)?;
     // Whatever a command leaves behind comes back to us, and can be killed.
     set_child_subreaper(Some(getpid())).map_err(|err| DaemonError::Setup(err.into()))?;
     let descriptors = getrlimit(Resource::Nofile);
@@ -150,7 +150,7 @@ async fn serve(daemon: Rc<Daemon>, listener: StdListener) -> Result<(), DaemonEr
 
 fn listener(descriptor: i32) -> Result<StdListener, DaemonError> {
     let refused = |source| DaemonError::Listener { descriptor, source };
-    let socket = child::adopt(descriptor).map_err(|err| refused(Some(err)))?;
+    let socket = system::adopt(descriptor).map_err(|err| refused(Some(err)))?;
     match rustix::net::sockopt::socket_acceptconn(&socket) {
         Ok(true) => {}
         Ok(false) => return Err(refused(None)),

@@ -18,9 +18,9 @@ mod rpc;
 mod environment;
 mod users;
 
-mod child;
 mod pty;
 mod spawn;
+mod system;
 
 mod command;
 mod exit;

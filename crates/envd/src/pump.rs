@@ -24,8 +24,14 @@ const READ: usize = 64 << 10;
 /// Chunks from this size on keep the buffer they were read into; smaller ones
 /// are copied, so that little output does not hold much memory.
 const OWN_BUFFER: usize = READ / 2;
-/// How long the beginning of a line waits for more.
+/// How long the beginning of a line waits for more: a person may be waiting for
+/// this prompt.
 const LINE_PATIENCE: Duration = Duration::from_millis(5);
+/// Programs that write this much at once write in blocks, and cut lines at will.
+const BLOCK: usize = 4 << 10;
+/// How long the beginning of a line waits when a block ended in it. No prompt is
+/// held up, and a busy machine does not turn lines into pieces.
+const BLOCK_PATIENCE: Duration = Duration::from_millis(50);
 /// How long a pipe whose process is gone must be silent to count as ended.
 const SILENCE: Duration = Duration::from_millis(100);
 /// How long others may go on writing to it.
@@ -41,7 +47,14 @@ pub(crate) enum Drained {
 
 /// Publishes everything that comes out of `source` until it ends.
 pub(crate) async fn pump(source: Source, command: &Command, control: &Control) -> Drained {
-    let mut pump = Pump { source, command, control, buffer: BytesMut::new(), aftermath: None };
+    let mut pump = Pump {
+        source,
+        command,
+        control,
+        buffer: BytesMut::new(),
+        patience: LINE_PATIENCE,
+        aftermath: None,
+    };
     let end = pump.run().await;
     pump.publish(pump.buffer.len());
     match end {
@@ -80,6 +93,8 @@ struct Pump<'a> {
     control: &'a Control,
     /// What was read and not published: at most the beginning of a line.
     buffer: BytesMut,
+    /// How long that waits.
+    patience: Duration,
     aftermath: Option<Aftermath>,
 }
 
@@ -100,6 +115,7 @@ impl Pump<'_> {
             match self.source.receiver.try_read_buf(&mut self.buffer) {
                 Ok(0) => return End::Closed,
                 Ok(read) => {
+                    self.patience = if read < BLOCK { LINE_PATIENCE } else { BLOCK_PATIENCE };
                     self.publish(self.whole(held));
                     if self.is_past(read as u64) {
                         return End::Silent;
@@ -132,7 +148,7 @@ impl Pump<'_> {
                 self.notice_exit();
                 None
             }
-            () = sleep(LINE_PATIENCE), if !self.buffer.is_empty() => {
+            () = sleep(self.patience), if !self.buffer.is_empty() => {
                 self.publish(self.buffer.len());
                 None
             }

@@ -19,9 +19,9 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use wire::{Stream, process::pty::Size};
 
 use crate::{
-    child::{self, ChildSetup},
     input::Input,
     pty,
+    system::{self, ChildSetup},
     users::Switch,
 };
 
@@ -88,8 +88,8 @@ impl Plan {
         let wires = Wires::connect(&self.wiring, self.switch.as_ref(), &mut command);
         let wires = wires.map_err(SpawnError::Wiring)?;
         let terminal = match self.wiring {
-            Wiring::Output | Wiring::OutputAndInput => child::Terminal::None,
-            Wiring::Terminal(_) => child::Terminal::Stdin,
+            Wiring::Output | Wiring::OutputAndInput => system::Terminal::None,
+            Wiring::Terminal(_) => system::Terminal::Stdin,
         };
         ChildSetup::new(terminal, self.descriptors, self.switch.as_ref(), directory)
             .install(&mut command);

@@ -72,6 +72,7 @@ async fn kill(daemon: &Daemon, command: &Command, deadline: &Deadline) {
     }
     command.signal(rustix::process::Signal::KILL);
     daemon.book(command, Outcome::Killed).await;
+    command.soon_gone().await;
     let error = ConnectError::new(Code::DeadlineExceeded, "the command's time limit passed");
     command.output.cut(deadline.reader, error);
 }

@@ -20,7 +20,7 @@ use wire::{
     process::{ProcessSelector, process_selector::Selector},
 };
 
-use crate::{command::Command, exit::Exit};
+use crate::{command::Command, exit::Exit, system::release_memory};
 
 /// How long a finished command can be connected to.
 const RETENTION: Duration = Duration::from_secs(30);
@@ -172,6 +172,9 @@ impl Table {
                     let now = Instant::now();
                     while rows.finished.front().is_some_and(|finished| finished.until <= now) {
                         rows.forget_oldest();
+                    }
+                    if rows.finished.is_empty() {
+                        release_memory();
                     }
                 }
             }

@@ -10,6 +10,8 @@ use wire::{
 
 /// Bytes an envelope has beside its message.
 const ENVELOPE_HEADER: usize = 5;
+/// Bytes after which a body that is too long is not read any further.
+const DISCARDED: usize = 64 << 20;
 
 /// Reads the message of a unary call: the whole body, which may be packed.
 pub(crate) async fn read_whole(
@@ -105,14 +107,24 @@ impl Packing {
     }
 }
 
+/// Reads a body of up to `limit` bytes. The rest of a longer one is read and
+/// thrown away, because a client that still writes may not see our answer.
 async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, ConnectError> {
     let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    let mut length = 0;
+    while length <= DISCARDED
+        && let Some(frame) = body.frame().await
+    {
         let Ok(piece) = frame.map_err(|_| broken())?.into_data() else { continue };
-        if whole.len() + piece.len() > limit {
-            return Err(EnvelopeError::TooLarge { limit: MESSAGE_LIMIT }.into());
+        length += piece.len();
+        if length <= limit {
+            whole.extend_from_slice(&piece);
+        } else {
+            whole = BytesMut::new();
         }
-        whole.extend_from_slice(&piece);
+    }
+    if length > limit {
+        return Err(EnvelopeError::TooLarge { limit: MESSAGE_LIMIT }.into());
     }
     Ok(whole.freeze())
 }

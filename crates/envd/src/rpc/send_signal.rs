@@ -3,21 +3,14 @@
 //! The command is booked as killed before it is gone, and leaves `List` at once.
 //! Its streams go on until it ends, and it can be signalled again.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use rustix::process::Signal;
-use tokio::time::timeout;
 use wire::{
     Code, Codec, ConnectError, Outcome,
     process::{self, SendSignalResponse, parse_send_signal},
 };
 
 use crate::{daemon::Daemon, fault::Fault};
-
-/// How long the answer waits for a killed process to be gone, so that a client
-/// that looks for it afterwards does not find it.
-const REAPING: Duration = Duration::from_millis(50);
 
 pub(super) async fn send_signal(
     daemon: &Daemon,
@@ -37,8 +30,7 @@ pub(super) async fn send_signal(
     command.signal(signal);
     daemon.told(booked).await;
     if signal == Signal::KILL {
-        // Late or not, the signal was sent.
-        let _ = timeout(REAPING, command.exited()).await;
+        command.soon_gone().await;
     }
     Ok(codec.encode(&SendSignalResponse {}))
 }

@@ -1,6 +1,10 @@
-//! What happens between fork and exec, and what envd does to itself before it
-//! serves. All unsafe code of this crate is here.
-#![expect(unsafe_code, reason = "pre_exec, inherited descriptors and signal dispositions need it")]
+//! What no safe interface offers: what happens between fork and exec, what envd
+//! does to itself before it serves, and giving memory back. All unsafe code of
+//! this crate is here.
+#![expect(
+    unsafe_code,
+    reason = "pre_exec, inherited descriptors, signal dispositions and malloc need it"
+)]
 
 use std::{
     ffi::CString,
@@ -126,4 +130,14 @@ pub(crate) fn reset_signals() -> io::Result<()> {
     }
     SigSet::empty().thread_set_mask()?;
     Ok(())
+}
+
+/// Gives memory that is not in use back to the system. The allocator keeps it
+/// otherwise, and every sandbox would cost what its busiest moment did.
+pub(crate) fn release_memory() {
+    // SAFETY: takes a number and touches free memory only.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }

@@ -6,8 +6,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use wire::{Code, Stream};
 
-use super::{Begin, Congestion, KEPT, LAG, Next, PATIENCE, ReaderId, Store};
-use crate::exit::Exit;
+use super::{Congestion, KEPT, LAG, PATIENCE, Store};
+use crate::{
+    exit::Exit,
+    output::{Begin, Next, ReaderId},
+};
 
 fn store(texts: &[&'static str]) -> Store {
     let mut store = Store::new();
