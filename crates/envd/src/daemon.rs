@@ -2,18 +2,26 @@
 //! system call to the last.
 
 use std::{
-    cell::RefCell, collections::BTreeMap, ffi::OsString, io,
-    os::unix::net::UnixListener as StdListener, path::PathBuf, rc::Rc, time::Duration,
+    cell::RefCell,
+    ffi::OsString,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixListener as StdListener},
+    path::PathBuf,
+    rc::Rc,
+    time::Duration,
 };
 
-use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getpid, getrlimit, set_child_subreaper,
+    set_dumpable_behavior, setrlimit,
+};
 use tokio::{
     net::{UnixListener, unix::pipe::Receiver},
     signal::unix::{SignalKind, signal},
     task::LocalSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use wire::{ControlMessage, Outcome};
+use wire::{ControlMessage, Init, Outcome};
 
 use crate::{
     Options,
@@ -60,10 +68,12 @@ pub(crate) struct Daemon {
     pub(crate) wrap: Vec<OsString>,
     /// The only variable of ours that commands get.
     pub(crate) path: Option<OsString>,
+    /// Groups that every command joins.
+    pub(crate) groups: Vec<OwnedFd>,
     /// The limit on descriptors that commands start with.
     pub(crate) descriptors: Rlimit,
-    /// Variables of every command, as the host set them.
-    pub(crate) variables: RefCell<BTreeMap<String, String>>,
+    /// What every command starts with, as the host decided.
+    pub(crate) claim: RefCell<Init>,
     pub(crate) table: Table,
     pub(crate) control: Control,
     /// All tasks but those that end with `serve`.
@@ -106,7 +116,12 @@ impl Daemon {
 pub fn run(options: Options) -> Result<(), DaemonError> {
     system::reset_signals().map_err(DaemonError::Setup)?;
     let listener = listener(options.listen)?;
+    let groups = options.groups.iter().map(|descriptor| system::adopt(*descriptor));
+    let groups = groups.collect::<io::Result<Vec<_>>>().map_err(DaemonError::Setup)?;
     system::close_descriptors_on_exec().map_err(DaemonError::Setup)?;
+    // Commands may be run by our own user; they have no business in our memory.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|err| DaemonError::Setup(err.into()))?;
     // Whatever a command leaves behind comes back to us, and can be killed.
     set_child_subreaper(Some(getpid())).map_err(|err| DaemonError::Setup(err.into()))?;
     let descriptors = getrlimit(Resource::Nofile);
@@ -117,9 +132,10 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
     let daemon = Rc::new(Daemon {
         home: options.home,
         wrap: options.wrap,
+        groups,
         path: std::env::var_os("PATH"),
         descriptors,
-        variables: RefCell::default(),
+        claim: RefCell::default(),
         table: Table::default(),
         control: Control::new(),
         tasks: TaskTracker::new(),

@@ -1,11 +1,7 @@
-//! The command line. It has four options, so it is read by hand: the daemon is
+//! The command line. It has five options, so it is read by hand: the daemon is
 //! in every sandbox and stays small.
 
-use std::{
-    ffi::{OsStr, OsString},
-    os::fd::RawFd,
-    path::PathBuf,
-};
+use std::{ffi::OsString, os::fd::RawFd, path::PathBuf};
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +19,8 @@ pub struct Options {
     pub listen: RawFd,
     /// Home of commands that run as our own user; the passwd file's when absent.
     pub home: Option<PathBuf>,
+    /// Inherited `cgroup.procs` files: every command joins these groups.
+    pub groups: Vec<RawFd>,
     /// Put before every command's arguments, such as `jexec -l -U root e2b-7`.
     pub wrap: Vec<OsString>,
 }
@@ -35,8 +33,8 @@ pub enum OptionsError {
     NoValue(&'static str),
     /// Standard input is the leash and standard error carries diagnostics, so
     /// the socket is elsewhere. Standard output is free for it.
-    #[error("--listen-fd wants the number of an inherited descriptor: 1, or 3 and higher")]
-    Descriptor,
+    #[error("{0} wants the number of an inherited descriptor: 1, or 3 and higher")]
+    Descriptor(&'static str),
     /// The home is used by commands that run elsewhere, so it cannot be relative.
     #[error("--home wants an absolute path")]
     RelativeHome,
@@ -44,7 +42,9 @@ pub enum OptionsError {
     #[error("--listen-fd is required")]
     NoListener,
     /// An option that does not exist.
-    #[error("option {0:?} is not known; there are --listen-fd, --home, --wrap and --version")]
+    #[error(
+        "option {0:?} is not known; there are --listen-fd, --group-fd, --home, --wrap and --version"
+    )]
     Unknown(OsString),
 }
 
@@ -55,14 +55,17 @@ impl Options {
     ) -> Result<Invocation, OptionsError> {
         let mut arguments = arguments.into_iter();
         let mut listen = None;
+        let mut groups = Vec::new();
         let mut home = None;
         let mut wrap = Vec::new();
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
                 Some("--version") => return Ok(Invocation::Version),
                 Some("--listen-fd") => {
-                    let value = arguments.next().ok_or(OptionsError::NoValue("--listen-fd"))?;
-                    listen = Some(descriptor(&value)?);
+                    listen = Some(descriptor("--listen-fd", arguments.next())?);
+                }
+                Some("--group-fd") => {
+                    groups.push(descriptor("--group-fd", arguments.next())?);
                 }
                 Some("--home") => {
                     let value = arguments.next().ok_or(OptionsError::NoValue("--home"))?;
@@ -79,13 +82,14 @@ impl Options {
             }
         }
         let listen = listen.ok_or(OptionsError::NoListener)?;
-        Ok(Invocation::Serve(Options { listen, home, wrap }))
+        Ok(Invocation::Serve(Options { listen, groups, home, wrap }))
     }
 }
 
-fn descriptor(value: &OsStr) -> Result<RawFd, OptionsError> {
+fn descriptor(option: &'static str, value: Option<OsString>) -> Result<RawFd, OptionsError> {
+    let value = value.ok_or(OptionsError::NoValue(option))?;
     let number = value.to_str().and_then(|text| text.parse().ok());
-    number.filter(|number| *number == 1 || *number > 2).ok_or(OptionsError::Descriptor)
+    number.filter(|number| *number == 1 || *number > 2).ok_or(OptionsError::Descriptor(option))
 }
 
 #[cfg(test)]
@@ -102,11 +106,12 @@ mod tests {
         check("--version", Ok(Invocation::Version));
         let options = Options {
             listen: 3,
+            groups: vec![4, 5],
             home: Some("/home/user".into()),
             wrap: vec!["jexec".into(), "-l".into()],
         };
         check(
-            "--wrap jexec --listen-fd 3 --home /home/user --wrap -l",
+            "--wrap jexec --listen-fd 3 --group-fd 4 --home /home/user --group-fd 5 --wrap -l",
             Ok(Invocation::Serve(options)),
         );
     }
@@ -115,9 +120,9 @@ mod tests {
     fn a_wrong_command_line_says_what_is_wrong() {
         check("", Err(OptionsError::NoListener));
         check("--listen-fd", Err(OptionsError::NoValue("--listen-fd")));
-        check("--listen-fd 0", Err(OptionsError::Descriptor));
-        check("--listen-fd 2", Err(OptionsError::Descriptor));
-        check("--listen-fd x", Err(OptionsError::Descriptor));
+        check("--listen-fd 0", Err(OptionsError::Descriptor("--listen-fd")));
+        check("--listen-fd 2", Err(OptionsError::Descriptor("--listen-fd")));
+        check("--listen-fd x", Err(OptionsError::Descriptor("--listen-fd")));
         check("--listen-fd 3 --home x", Err(OptionsError::RelativeHome));
         check("--listen-fd 3 --port 1", Err(OptionsError::Unknown("--port".into())));
     }

@@ -104,7 +104,7 @@ async fn init(daemon: &Daemon, request: Request<Incoming>) -> Answer {
     };
     match init {
         Ok(init) => {
-            daemon.variables.replace(init.envs);
+            daemon.claim.replace(init);
             connect::empty(StatusCode::NO_CONTENT)
         }
         Err(err) => connect::unary_error(&err),

@@ -77,8 +77,8 @@ pub(crate) enum SpawnError {
 }
 
 impl Plan {
-    /// Starts the process. It has been executed when this returns.
-    pub(crate) fn spawn(self) -> Result<Spawned, SpawnError> {
+    /// Starts the process in these groups. It has been executed when this returns.
+    pub(crate) fn spawn(self, groups: &[OwnedFd]) -> Result<Spawned, SpawnError> {
         let directory = CString::new(self.directory.as_os_str().as_bytes());
         let directory = directory.map_err(|_| SpawnError::Nul)?;
         let mut command = Command::new(&self.program);
@@ -91,7 +91,7 @@ impl Plan {
             Wiring::Output | Wiring::OutputAndInput => system::Terminal::None,
             Wiring::Terminal(_) => system::Terminal::Stdin,
         };
-        ChildSetup::new(terminal, self.descriptors, self.switch.as_ref(), directory)
+        ChildSetup::new(terminal, groups, self.descriptors, self.switch.as_ref(), directory)
             .install(&mut command);
         let spawned = command.spawn().map_err(|source| {
             // The one error that no system call made.

@@ -10,7 +10,7 @@ use std::{
     ffi::CString,
     io,
     os::{
-        fd::{FromRawFd, OwnedFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::process::CommandExt,
     },
     process::Command,
@@ -37,6 +37,8 @@ pub(crate) enum Terminal {
 /// What a new process does to itself before it becomes the command.
 pub(crate) struct ChildSetup {
     terminal: Terminal,
+    /// Open for as long as we serve.
+    groups: Vec<RawFd>,
     descriptors: Rlimit,
     ids: Option<Ids>,
     directory: CString,
@@ -52,6 +54,7 @@ impl ChildSetup {
     /// Prepares everything that allocates: after the fork nothing may.
     pub(crate) fn new(
         terminal: Terminal,
+        groups: &[OwnedFd],
         descriptors: Rlimit,
         switch: Option<&Switch>,
         directory: CString,
@@ -61,7 +64,8 @@ impl ChildSetup {
             gid: Gid::from_raw(switch.gid),
             groups: switch.groups.iter().copied().map(Gid::from_raw).collect(),
         });
-        ChildSetup { terminal, descriptors, ids, directory }
+        let groups = groups.iter().map(AsRawFd::as_raw_fd).collect();
+        ChildSetup { terminal, groups, descriptors, ids, directory }
     }
 
     /// Makes the command do this when it is started. The standard library has
@@ -75,6 +79,12 @@ impl ChildSetup {
     /// The working directory is entered last, with the user's own rights.
     fn apply(&self) -> io::Result<()> {
         setsid()?;
+        for group in &self.groups {
+            // SAFETY: the daemon holds it open for as long as it starts commands.
+            let group = unsafe { BorrowedFd::borrow_raw(*group) };
+            // Zero stands for the writer itself; see cgroups(7).
+            rustix::io::write(group, b"0")?;
+        }
         if self.terminal == Terminal::Stdin {
             ioctl_tiocsctty(rustix::stdio::stdin())?;
         }

@@ -1,14 +1,18 @@
 //! Where errors of the rooms behind become answers.
 
 use http_kit::Fault;
-use sandbox::{BadTimeout, CreateError, EnvdError};
+use sandbox::{BadTimeout, CreateError, EnvdError, TemplateError};
 use wire::Code;
 
 /// A failure to make a sandbox.
 pub(crate) fn of_create(err: CreateError) -> Fault {
     // No `_` arm: a new variant has to choose its code here.
     let code = match &err {
-        CreateError::NoTemplate(_) => Code::NotFound,
+        CreateError::NoTemplate(_) | CreateError::Template(TemplateError::Unknown(_)) => {
+            Code::NotFound
+        }
+        CreateError::Template(TemplateError::Name(_)) => Code::InvalidArgument,
+        CreateError::Template(_) => Code::Internal,
         CreateError::Full { .. } => Code::ResourceExhausted,
         CreateError::Closing | CreateError::Silent { .. } => Code::Unavailable,
         CreateError::Walls { .. } | CreateError::Store { .. } | CreateError::Interrupted => {

@@ -23,6 +23,26 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The host refused something it should be able to do.
+    #[error("{what}")]
+    Host {
+        /// What failed.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The sandbox's keeper could not build or end it.
+    #[error("{detail}")]
+    Keeper {
+        /// Its last words.
+        detail: String,
+    },
+    /// Every range of ids is in use.
+    #[error("no ids are left for another sandbox")]
+    NoIds,
+    /// Control groups that could not be removed.
+    #[error("cgroups are left: {0:?}")]
+    CgroupsLeft(Vec<PathBuf>),
     /// Processes outlived every attempt to end them.
     #[error("{count} processes of the sandbox are still there")]
     Survivors {

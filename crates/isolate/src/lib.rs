@@ -5,10 +5,14 @@
 //! left: no process, no directory.
 
 mod error;
+mod native;
 mod process;
 mod tier;
 mod tree;
+mod walls;
 
 pub use error::Error;
-pub use process::{Instance, Prepared, Process};
+pub use native::{HostUsr, Limits, Native, keep};
+pub use process::Process;
 pub use tier::{BadTier, Tier};
+pub use walls::{Birth, Ended, Found, Instance, Plan, Root, Walls};

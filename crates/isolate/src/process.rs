@@ -18,11 +18,12 @@ use std::{
         unix::{fs::DirBuilderExt, net::UnixListener, process::CommandExt},
     },
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
-    sync::Mutex,
+    process::Stdio,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use nix::{sys::signal::killpg, unistd::Pid};
 use tokio::{
     net::UnixStream,
@@ -33,7 +34,11 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use wire::SandboxId;
 
-use crate::{Error, tree::kill_tree};
+use crate::{
+    Error,
+    tree::kill_tree,
+    walls::{Birth, Ended, Found, Instance, Plan, Walls},
+};
 
 /// How long a child may take to clean up after itself before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -45,7 +50,7 @@ pub struct Process {
 }
 
 /// A directory and a socket, before anything runs.
-pub struct Prepared {
+struct Prepared {
     directory: PathBuf,
     handle: File,
     listener: UnixListener,
@@ -53,21 +58,21 @@ pub struct Prepared {
 }
 
 /// A running child.
-pub struct Instance {
+struct Running {
     directory: PathBuf,
     /// Keeps the directory addressable as `/proc/self/fd/N`: a socket's path
     /// may have 108 bytes at most, and an operator's data directory may be longer.
     handle: File,
     pid: Pid,
     leash: Mutex<Option<ChildStdin>>,
-    exit: watch::Receiver<Option<ExitStatus>>,
+    exit: watch::Receiver<bool>,
     /// Held while taking down, so that a second `kill` waits for the first.
     teardown: AsyncMutex<()>,
 }
 
 impl Process {
     /// The descriptor on which a child finds its listening socket.
-    pub const LISTEN_FD: i32 = 1;
+    const LISTEN_FD: i32 = 1;
 
     /// Uses `root`, which nobody else uses, and removes what a former life
     /// left in it: its children ended with it, by their leash.
@@ -86,7 +91,7 @@ impl Process {
     }
 
     /// Makes the directory and the socket. On error nothing is left behind.
-    pub fn prepare(&self, id: &SandboxId) -> Result<Prepared, Error> {
+    fn prepare(&self, id: &SandboxId) -> Result<Prepared, Error> {
         let directory = self.root.join(id.as_str());
         let prepared = prepare_in(&directory, &self.waits);
         if prepared.is_err() {
@@ -99,10 +104,36 @@ impl Process {
         })
     }
 
-    /// Returns when every child has been waited for.
-    pub async fn close(&self) {
-        self.waits.close();
-        self.waits.wait().await;
+    fn start(&self, plan: &Plan<'_>) -> Result<Running, Error> {
+        let prepared = self.prepare(plan.id)?;
+        let birth = Birth {
+            listen: Self::LISTEN_FD,
+            groups: Vec::new(),
+            home: Some(prepared.directory.join("home")),
+        };
+        prepared.start(plan.program, &(plan.arguments)(&birth))
+    }
+}
+
+impl Walls for Process {
+    fn build<'a>(&'a self, plan: Plan<'a>) -> BoxFuture<'a, Result<Arc<dyn Instance>, Error>> {
+        Box::pin(async move { Ok(Arc::new(self.start(&plan)?) as Arc<dyn Instance>) })
+    }
+
+    /// Nothing outlives a server in this tier.
+    fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn outlives_server(&self) -> bool {
+        false
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.waits.close();
+            self.waits.wait().await;
+        })
     }
 }
 
@@ -119,30 +150,26 @@ fn door(directory: &File) -> PathBuf {
 }
 
 impl Prepared {
-    /// The child's home.
-    pub fn home(&self) -> PathBuf {
-        self.directory.join("home")
-    }
-
-    /// Starts `argv`. On error nothing is left behind.
-    pub fn start(self, argv: &[String]) -> Result<Instance, Error> {
-        let program = PathBuf::from(argv.first().map_or("", String::as_str));
-        let spawned = spawn(argv, OwnedFd::from(self.listener));
+    /// Starts the program. On error nothing is left behind.
+    fn start(self, program: &Path, arguments: &[String]) -> Result<Running, Error> {
+        let spawned = spawn(program, arguments, OwnedFd::from(self.listener));
         let mut child = match spawned {
             Ok(child) => child,
             Err(source) => {
                 let _ = std::fs::remove_dir_all(&self.directory);
-                return Err(Error::Spawn { program, source });
+                return Err(Error::Spawn { program: program.to_owned(), source });
             }
         };
         let leash = child.stdin.take();
         let pid = Pid::from_raw(child.id().map_or(0, |id| id as i32));
-        let (exited, exit) = watch::channel(None);
+        let (exited, exit) = watch::channel(false);
         self.waits.spawn(async move {
-            let status = child.wait().await.unwrap_or_default();
-            exited.send_replace(Some(status));
+            if let Err(err) = child.wait().await {
+                tracing::error!("cannot wait for process {pid}: {err}");
+            }
+            exited.send_replace(true);
         });
-        Ok(Instance {
+        Ok(Running {
             directory: self.directory,
             handle: self.handle,
             pid,
@@ -153,13 +180,11 @@ impl Prepared {
     }
 }
 
-fn spawn(argv: &[String], listener: OwnedFd) -> io::Result<Child> {
-    let Some((program, arguments)) = argv.split_first() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command"));
-    };
+/// The first argument is the program's own name, as everywhere.
+fn spawn(program: &Path, arguments: &[String], listener: OwnedFd) -> io::Result<Child> {
     let mut command = std::process::Command::new(program);
     command
-        .args(arguments)
+        .args(arguments.iter().skip(1))
         // Its own group: a Ctrl-C at our terminal is not meant for it.
         .process_group(0)
         .stdin(Stdio::piped())
@@ -168,25 +193,35 @@ fn spawn(argv: &[String], listener: OwnedFd) -> io::Result<Child> {
     Command::from(command).spawn()
 }
 
-impl Instance {
-    /// Opens a connection to the child's listening socket.
-    pub async fn dial(&self) -> io::Result<UnixStream> {
-        UnixStream::connect(door(&self.handle)).await
+impl Instance for Running {
+    fn dial(&self) -> BoxFuture<'_, io::Result<UnixStream>> {
+        Box::pin(UnixStream::connect(door(&self.handle)))
     }
 
-    /// Waits until the child is gone, whatever the cause.
-    pub async fn exited(&self) -> ExitStatus {
-        let mut exit = self.exit.clone();
-        match exit.wait_for(Option::is_some).await {
-            Ok(status) => status.unwrap_or_default(),
-            // The waiting task never drops its end without having sent.
-            Err(_) => ExitStatus::default(),
-        }
+    fn ended(&self) -> BoxFuture<'_, Ended> {
+        Box::pin(async {
+            self.exited().await;
+            Ended::Exited
+        })
     }
 
-    /// Ends the child and all that descends from it, and removes its files.
-    /// Calling it twice is not an error.
-    pub async fn kill(&self) -> Result<(), Error> {
+    /// The server alone guards it, and it ends with the server.
+    fn set_deadline(&self, _: u64) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.take_down())
+    }
+}
+
+impl Running {
+    async fn exited(&self) {
+        // The waiting task does not drop its end without having sent.
+        let _ = self.exit.clone().wait_for(|exited| *exited).await;
+    }
+
+    async fn take_down(&self) -> Result<(), Error> {
         let _alone = self.teardown.lock().await;
         let leash = self.leash.lock().map(|mut leash| leash.take()).unwrap_or_default();
         drop(leash);

@@ -29,6 +29,7 @@ pub(crate) struct ServeConfig {
     pub(crate) tier: Tier,
     pub(crate) domain: Option<String>,
     pub(crate) envd: PathBuf,
+    pub(crate) keeper: PathBuf,
     pub(crate) jexec: Option<PathBuf>,
     pub(crate) max_sandboxes: u32,
     pub(crate) access: Access,
@@ -164,6 +165,7 @@ impl Layer {
             tier,
             access,
             envd,
+            keeper: surroundings.beside.join("mayfly-keeper"),
             jexec,
             data: self.data(),
             domain: self.domain,
@@ -183,6 +185,7 @@ fn refuse_in_public(listen: SocketAddr, tier: Tier, access: &Access) -> Result<(
     }
     match tier {
         Tier::Process => Err(ConfigError::ProcessTierInPublic(listen)),
+        Tier::Native => Ok(()),
     }
 }
 

@@ -15,8 +15,8 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use hyper::body::Incoming;
-use isolate::Instance;
-use store::Store;
+use isolate::{Ended, Instance};
+use store::{SandboxRow, Store};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
@@ -66,9 +66,21 @@ impl EndReason {
     }
 }
 
+impl From<Ended> for EndReason {
+    fn from(ended: Ended) -> EndReason {
+        match ended {
+            Ended::Killed => EndReason::Killed,
+            Ended::Deadline => EndReason::Timeout,
+            Ended::Exited => EndReason::Exited,
+            Ended::OutOfMemory => EndReason::OutOfMemory,
+            Ended::Lost => EndReason::Lost,
+        }
+    }
+}
+
 /// A handle to one sandbox.
 pub struct Sandbox {
-    pub(crate) facts: Facts,
+    facts: Facts,
     deadline: Mutex<DateTime<Utc>>,
     envd: Envd,
     commands: Commands,
@@ -80,11 +92,18 @@ pub struct Sandbox {
 
 /// What never changes in a sandbox's life.
 pub(crate) struct Facts {
-    pub(crate) id: SandboxId,
-    pub(crate) team: String,
-    pub(crate) template: String,
-    pub(crate) metadata: BTreeMap<String, String>,
-    pub(crate) started_at: DateTime<Utc>,
+    id: SandboxId,
+    team: String,
+    template: String,
+    metadata: BTreeMap<String, String>,
+    started_at: DateTime<Utc>,
+}
+
+impl From<SandboxRow> for Facts {
+    fn from(row: SandboxRow) -> Facts {
+        let SandboxRow { id, team, template, metadata, started_at, .. } = row;
+        Facts { id, team, template, metadata, started_at }
+    }
 }
 
 /// A change that somebody wants.
@@ -171,7 +190,7 @@ impl Sandbox {
 /// What a driver works with.
 pub(crate) struct Driver {
     sandbox: Arc<Sandbox>,
-    instance: Arc<Instance>,
+    instance: Arc<dyn Instance>,
     orders: mpsc::Receiver<Order>,
     ended: watch::Sender<Option<EndReason>>,
     office: Office,
@@ -185,6 +204,14 @@ pub(crate) struct Office {
     pub(crate) tasks: TaskTracker,
     /// Ends every sandbox.
     pub(crate) stop: CancellationToken,
+    /// Ends every driver and leaves the sandboxes to their guards.
+    pub(crate) leave: CancellationToken,
+}
+
+/// How a driver's work ends.
+enum Verdict {
+    End(EndReason),
+    Leave,
 }
 
 impl Driver {
@@ -192,7 +219,7 @@ impl Driver {
     pub(crate) fn new(
         facts: Facts,
         deadline: DateTime<Utc>,
-        instance: Arc<Instance>,
+        instance: Arc<dyn Instance>,
         envd: Envd,
         office: Office,
     ) -> (Driver, Arc<Sandbox>) {
@@ -219,7 +246,11 @@ impl Driver {
         let books = self.office.tasks.spawn(async move {
             control::follow(sandbox.id(), control, &sandbox.commands, &sandbox.log).await;
         });
-        let reason = self.live().await;
+        let reason = match self.live().await {
+            Verdict::End(reason) => reason,
+            // Streams end with us; the sandbox does not.
+            Verdict::Leave => return self.sandbox.gone.cancel(),
+        };
         let id = self.sandbox.id().clone();
         tracing::info!(sandbox.id = %id, reason = reason.name(), "sandbox {id} ends");
         forget(&id);
@@ -240,23 +271,20 @@ impl Driver {
         self.ended.send_replace(Some(reason));
     }
 
-    async fn live(&mut self) -> EndReason {
+    async fn live(&mut self) -> Verdict {
         loop {
             let left = (self.sandbox.deadline() - Utc::now()).to_std().unwrap_or_default();
             tokio::select! {
                 order = self.orders.recv() => match order {
                     Some(Order::Deadline(change, reply)) => self.change_deadline(change, reply).await,
-                    Some(Order::Kill(reason)) => return reason,
+                    Some(Order::Kill(reason)) => return Verdict::End(reason),
                     // Nobody holds a handle any more, which cannot be: we do.
-                    None => return EndReason::Lost,
+                    None => return Verdict::End(EndReason::Lost),
                 },
-                () = self.office.stop.cancelled() => return EndReason::Killed,
-                () = tokio::time::sleep(left) => return EndReason::Timeout,
-                status = self.instance.exited() => {
-                    let id = self.sandbox.id();
-                    tracing::warn!(sandbox.id = %id, "init of sandbox {id} ended: {status}");
-                    return EndReason::Lost;
-                }
+                () = self.office.stop.cancelled() => return Verdict::End(EndReason::Killed),
+                () = self.office.leave.cancelled() => return Verdict::Leave,
+                () = tokio::time::sleep(left) => return Verdict::End(EndReason::Timeout),
+                ended = self.instance.ended() => return Verdict::End(ended.into()),
             }
         }
     }
@@ -274,9 +302,19 @@ impl Driver {
             tracing::error!(sandbox.id = %id, "deadline of sandbox {id} was not stored: {err}");
             return;
         }
+        if let Err(err) = self.instance.set_deadline(keeper_deadline(deadline)).await {
+            tracing::warn!(sandbox.id = %id, "the guard of sandbox {id} was not told: {err}");
+        }
         if let Ok(mut current) = self.sandbox.deadline.lock() {
             *current = deadline;
         }
         let _ = reply.send(deadline);
     }
+}
+
+/// When whoever guards a sandbox without us ends it: a little after we would,
+/// so that with a server there it is the server that does.
+pub(crate) fn keeper_deadline(deadline: DateTime<Utc>) -> u64 {
+    const MARGIN_MS: i64 = 1_000;
+    u64::try_from(deadline.timestamp_millis() + MARGIN_MS).unwrap_or(0)
 }

@@ -62,7 +62,7 @@ impl Envd {
     /// How long a fresh envd may take to answer for the first time.
     const FIRST_ANSWER: Duration = Duration::from_secs(20);
 
-    pub(crate) fn new(instance: Arc<Instance>) -> Envd {
+    pub(crate) fn new(instance: Arc<dyn Instance>) -> Envd {
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(16)
             .pool_idle_timeout(Duration::from_secs(60))
@@ -115,7 +115,7 @@ fn address(path: Option<PathAndQuery>) -> Uri {
 /// Connects to the sandbox's socket, whatever the URI says.
 #[derive(Clone)]
 struct Dial {
-    instance: Arc<Instance>,
+    instance: Arc<dyn Instance>,
 }
 
 impl tower::Service<Uri> for Dial {

@@ -1,101 +1,62 @@
 //! All sandboxes of this server: making them, finding them, ending them all.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use chrono::{TimeDelta, Utc};
-use isolate::{Process, Tier};
-use store::{SandboxRow, Store, StoreError};
+use hyper::body::Incoming;
+use isolate::{Native, Process, Tier, Walls};
+use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use wire::{Init, SandboxId};
+use wire::SandboxId;
 
 use crate::{
-    Envd, EnvdError, Lifetime, Resources, Sandbox, Tally,
-    driver::{Driver, EndReason, Facts, Office},
+    CreateError, NewSandbox, Resources, Sandbox, Tally, TemplateError, Templates,
+    driver::{Driver, Office},
+    making::LIMITS,
 };
-
-/// How long the row of a sandbox that ended is kept.
-const RETENTION: TimeDelta = TimeDelta::days(7);
-/// The one template of the `process` tier.
-const TEMPLATE: &str = "base";
 
 /// What an operator decides.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where sandboxes keep their files.
     pub directory: PathBuf,
+    /// Where templates are, for tiers that have a file tree of their own.
+    pub templates: PathBuf,
     /// How strong the walls are.
     pub tier: Tier,
     /// The envd to start in each.
     pub envd: PathBuf,
+    /// The keeper to start beside each, for tiers that have one.
+    pub keeper: PathBuf,
     /// FreeBSD's `jexec`, where it exists: commands are wrapped in it.
     pub jexec: Option<PathBuf>,
     /// How many may live at once.
     pub max_sandboxes: usize,
 }
 
-/// What a caller decides.
-#[derive(Clone, Debug)]
-pub struct NewSandbox {
-    /// The owner.
-    pub team: String,
-    /// What to make it from.
-    pub template: String,
-    /// How long it may live.
-    pub lifetime: Lifetime,
-    /// The caller's own labels.
-    pub metadata: BTreeMap<String, String>,
-    /// Variables every command starts with.
-    pub envs: BTreeMap<String, String>,
+/// The registry could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxesError {
+    /// The walls.
+    #[error("the tier cannot be had here")]
+    Walls(#[from] isolate::Error),
+    /// The templates.
+    #[error("the templates cannot be used")]
+    Templates(#[from] TemplateError),
 }
 
-/// Why a sandbox was not made. Nothing of it is left then.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    /// There is no such template.
-    #[error("template `{0}` is not built; this version has `{TEMPLATE}`")]
-    NoTemplate(String),
-    /// The server is full.
-    #[error("the limit of {limit} sandboxes is reached")]
-    Full {
-        /// The limit.
-        limit: usize,
-    },
-    /// The server stops.
-    #[error("the server is shutting down")]
-    Closing,
-    /// The walls could not be built.
-    #[error("sandbox `{id}` did not start")]
-    Walls {
-        /// Its name would have been.
-        id: SandboxId,
-        /// Why not.
-        source: isolate::Error,
-    },
-    /// It started and did not answer.
-    #[error("sandbox `{id}` did not come up")]
-    Silent {
-        /// Its name would have been.
-        id: SandboxId,
-        /// Why not.
-        source: EnvdError,
-    },
-    /// It could not be written down.
-    #[error("sandbox `{id}` could not be stored")]
-    Store {
-        /// Its name would have been.
-        id: SandboxId,
-        /// Why not.
-        source: StoreError,
-    },
-    /// The task that made it broke.
-    #[error("making the sandbox was interrupted")]
-    Interrupted,
+/// What becomes of the sandboxes when the server stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Those that can go on without us do.
+    Leave,
+    /// All end.
+    Destroy,
 }
 
 /// The registry. Cheap to clone.
@@ -104,56 +65,55 @@ pub struct Sandboxes {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    settings: Settings,
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) walls: Box<dyn Walls>,
+    /// What sandboxes are made from, in tiers with a file tree of their own.
+    pub(crate) templates: Option<Templates>,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) office: Office,
     resources: Resources,
-    walls: Process,
     living: Mutex<HashMap<SandboxId, Arc<Sandbox>>>,
-    room: Arc<Semaphore>,
-    office: Office,
 }
 
 impl Sandboxes {
-    /// Opens the registry and writes down the end of whatever a former life left.
-    pub async fn open(settings: Settings, store: Store) -> Result<Sandboxes, isolate::Error> {
-        let walls = Process::open(settings.directory.clone())?;
-        let now = Utc::now();
-        match store.living_sandboxes().await {
-            Ok(rows) => {
-                for row in rows {
-                    if let Err(err) = store.end_sandbox(&row.id, EndReason::Lost.name(), now).await
-                    {
-                        tracing::error!("the end of sandbox {} was not stored: {err}", row.id);
-                    }
-                }
+    /// Opens the registry, takes in the sandboxes that outlived a former
+    /// server, and writes down the end of those that did not.
+    pub async fn open(settings: Settings, store: Store) -> Result<Sandboxes, SandboxesError> {
+        let directory = settings.directory.clone();
+        let (walls, templates): (Box<dyn Walls>, _) = match settings.tier {
+            Tier::Process => (Box::new(Process::open(directory)?), None),
+            Tier::Native => {
+                let templates = Templates::open(settings.templates.clone())?;
+                (Box::new(Native::open(directory, settings.keeper.clone())?), Some(templates))
             }
-            Err(err) => tracing::error!("former sandboxes could not be read: {err}"),
-        }
-        if let Err(err) = store.prune_sandboxes(now - RETENTION).await {
-            tracing::warn!("old sandboxes could not be forgotten: {err}");
-        }
-        let shared = Shared {
+        };
+        let shared = Arc::new(Shared {
             room: Arc::new(Semaphore::new(settings.max_sandboxes)),
-            resources: Resources::of_host(&settings.directory),
+            resources: match settings.tier {
+                Tier::Process => Resources::of_host(&settings.directory),
+                Tier::Native => Resources::of_limits(LIMITS, &settings.directory),
+            },
             settings,
             walls,
+            templates,
             living: Mutex::default(),
             office: Office {
                 store,
                 tally: Arc::default(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
+                leave: CancellationToken::new(),
             },
-        };
-        Ok(Sandboxes { shared: Arc::new(shared) })
+        });
+        shared.recover().await?;
+        Ok(Sandboxes { shared })
     }
 
     /// Makes a sandbox. A caller that goes away abandons its wait, not the making:
     /// the sandbox then lives until its deadline.
     pub async fn create(&self, new: NewSandbox) -> Result<Arc<Sandbox>, CreateError> {
-        if new.template != TEMPLATE {
-            return Err(CreateError::NoTemplate(new.template));
-        }
+        let ground = self.shared.ground(&new.template)?;
         let room = Arc::clone(&self.shared.room).try_acquire_owned();
         let room = room.map_err(|err| match err {
             TryAcquireError::NoPermits => {
@@ -162,7 +122,8 @@ impl Sandboxes {
             TryAcquireError::Closed => CreateError::Closing,
         })?;
         let shared = Arc::clone(&self.shared);
-        let making = self.shared.office.tasks.spawn(async move { shared.make(new, room).await });
+        let making =
+            self.shared.office.tasks.spawn(async move { shared.make(new, ground, room).await });
         making.await.unwrap_or(Err(CreateError::Interrupted))
     }
 
@@ -205,107 +166,51 @@ impl Sandboxes {
         self.shared.office.tasks.spawn(work)
     }
 
-    /// Ends every sandbox and returns when nothing of them is left, or says
-    /// how many tasks did not end within `grace`.
-    pub async fn close(&self, grace: Duration) {
+    /// Stops. Sandboxes that can outlive a server are left alone unless they
+    /// are to be destroyed. Returns when nothing else is left, or says how many
+    /// tasks did not end within `grace`.
+    pub async fn close(&self, closing: Closing, grace: Duration) {
+        let office = &self.shared.office;
         self.shared.room.close();
-        self.shared.office.stop.cancel();
-        self.shared.office.tasks.close();
+        match closing {
+            Closing::Leave if self.shared.walls.outlives_server() => office.leave.cancel(),
+            Closing::Leave | Closing::Destroy => office.stop.cancel(),
+        }
+        office.tasks.close();
         let all_ended = async {
-            self.shared.office.tasks.wait().await;
-            self.shared.walls.close().await;
+            office.tasks.wait().await;
+            if !office.leave.is_cancelled() {
+                self.shared.walls.close().await;
+            }
         };
         if tokio::time::timeout(grace, all_ended).await.is_err() {
-            tracing::error!("{} tasks of sandboxes did not end", self.shared.office.tasks.len());
+            tracing::error!("{} tasks of sandboxes did not end", office.tasks.len());
         }
     }
 }
 
 impl Shared {
-    async fn make(
-        self: Arc<Shared>,
-        new: NewSandbox,
-        room: OwnedSemaphorePermit,
-    ) -> Result<Arc<Sandbox>, CreateError> {
-        let id = SandboxId::from_random(rand::random());
-        let walls = |source| CreateError::Walls { id: id.clone(), source };
-        let prepared = self.walls.prepare(&id).map_err(walls)?;
-        let argv = self.envd_command(&id, prepared.home());
-        let instance = Arc::new(prepared.start(&argv).map_err(walls)?);
-        let envd = Envd::new(Arc::clone(&instance));
-        let started_at = Utc::now();
-        let row = SandboxRow {
-            id: id.clone(),
-            team: new.team,
-            template: new.template,
-            tier: self.settings.tier.name().to_owned(),
-            metadata: new.metadata,
-            started_at,
-            deadline: new.lifetime.from(started_at),
-            ended_at: None,
-            end_reason: None,
-        };
-        let come_up = async {
-            let silent = |source| CreateError::Silent { id: id.clone(), source };
-            envd.init(&Init { envs: new.envs }).await.map_err(silent)?;
-            // Open before the caller can start anything, so that every command
-            // is in the books before its own client hears of it.
-            let control = envd.control().await.map_err(silent)?;
-            let unstored = |source| CreateError::Store { id: id.clone(), source };
-            self.office.store.insert_sandbox(&row).await.map_err(unstored)?;
-            Ok(control)
-        };
-        let control = match come_up.await {
-            Ok(control) => control,
-            Err(err) => {
-                if let Err(left) = instance.kill().await {
-                    tracing::error!(sandbox.id = %id, "sandbox {id} was not removed whole: {left}");
-                }
-                return Err(err);
-            }
-        };
-        let facts = Facts {
-            id: row.id,
-            team: row.team,
-            template: row.template,
-            metadata: row.metadata,
-            started_at,
-        };
-        let (driver, sandbox) =
-            Driver::new(facts, row.deadline, instance, envd, self.office.clone());
+    /// Lets a driver live the sandbox's life, and everybody find it.
+    pub(crate) fn enlist(
+        self: &Arc<Shared>,
+        driver: Driver,
+        sandbox: &Arc<Sandbox>,
+        control: Incoming,
+        room: Option<OwnedSemaphorePermit>,
+    ) {
         if let Ok(mut living) = self.living.lock() {
-            living.insert(id, Arc::clone(&sandbox));
+            living.insert(sandbox.id().clone(), Arc::clone(sandbox));
         }
-        self.office.tally.sandbox_created();
-        let shared = Arc::clone(&self);
+        let shared = Arc::clone(self);
         self.office.tasks.spawn(async move {
             driver.run(control, |id| shared.forget(id)).await;
             drop(room);
         });
-        Ok(sandbox)
     }
 
     fn forget(&self, id: &SandboxId) {
         if let Ok(mut living) = self.living.lock() {
             living.remove(id);
         }
-    }
-
-    fn envd_command(&self, id: &SandboxId, home: PathBuf) -> Vec<String> {
-        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let mut argv = vec![
-            text(&self.settings.envd),
-            "--listen-fd".to_owned(),
-            Process::LISTEN_FD.to_string(),
-            "--home".to_owned(),
-            text(&home),
-        ];
-        if let Some(jexec) = &self.settings.jexec {
-            let jail = format!("e2b-{id}");
-            for part in [text(jexec).as_str(), "-l", "-U", "root", &jail] {
-                argv.extend(["--wrap".to_owned(), part.to_owned()]);
-            }
-        }
-        argv
     }
 }

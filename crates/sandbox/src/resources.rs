@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use isolate::Limits;
+
 /// Processors, memory and disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
@@ -14,6 +16,12 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// What the limits allow. The disk is the host's until it has a limit too.
+    pub(crate) fn of_limits(limits: Limits, directory: &Path) -> Resources {
+        let disk_mib = Resources::of_host(directory).disk_mib;
+        Resources { cpus: limits.cpus, memory_mib: limits.memory_mib, disk_mib }
+    }
+
     /// The host's own; zero where it does not tell.
     pub(crate) fn of_host(directory: &Path) -> Resources {
         let cpus = std::thread::available_parallelism().map_or(0, |count| count.get());

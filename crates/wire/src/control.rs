@@ -91,6 +91,12 @@ pub struct Init {
     /// Variables every command starts with.
     #[serde(default)]
     pub envs: BTreeMap<String, String>,
+    /// Who runs commands when a caller names nobody; init's own user when absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
+    /// Where commands start when a caller says nothing; the user's home when absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub workdir: Option<String>,
 }
 
 fn is_zero(value: &u64) -> bool {

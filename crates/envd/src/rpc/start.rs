@@ -12,7 +12,7 @@ use http::HeaderMap;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use wire::{
-    Codec, ConnectError,
+    Codec, ConnectError, Init,
     process::{ProcessConfig, StartRequest},
 };
 
@@ -39,17 +39,19 @@ pub(super) async fn start(
     let deadline = metadata.timeout.map(|timeout| Instant::now() + timeout);
     let payload = read_one(codec, headers, body).await?;
     let request: StartRequest = codec.decode(&payload)?;
-    let identity = identify(&daemon, metadata.user.as_deref()).map_err(|err| err.answer())?;
+    let claim = daemon.claim.borrow().clone();
+    let user = metadata.user.as_deref().or(claim.user.as_deref());
+    let identity = identify(&daemon, user).map_err(|err| err.answer())?;
     let config = request.process.into_option().unwrap_or_default();
     let wiring = match (request.pty.into_option(), request.stdin) {
         (Some(pty), _) => Wiring::Terminal(pty.size.into_option().unwrap_or_default()),
         (None, Some(false)) => Wiring::Output,
         (None, Some(true) | None) => Wiring::OutputAndInput,
     };
-    let plan = plan(&daemon, identity, &config, wiring)?;
+    let plan = plan(&daemon, &claim, identity, &config, wiring)?;
 
     // From here to the task nothing is awaited, so no exit can be missed.
-    let spawned = plan.spawn().map_err(|err| err.answer())?;
+    let spawned = plan.spawn(&daemon.groups).map_err(|err| err.answer())?;
     let command = Rc::new(Command::new(spawned.pid, config, request.tag, spawned.input));
     daemon.table.insert(Rc::clone(&command));
     let reader = Reader::attach(Rc::clone(&command), Begin::Now, codec, metadata.keepalive);
@@ -71,16 +73,17 @@ fn identify(daemon: &Daemon, user: Option<&str>) -> Result<Identity, IdentityErr
 
 fn plan(
     daemon: &Daemon,
+    claim: &Init,
     identity: Identity,
     config: &ProcessConfig,
     wiring: Wiring,
 ) -> Result<Plan, ConnectError> {
     let refused = |err: environment::EnvironmentError| err.answer();
-    let sandbox = daemon.variables.borrow();
-    let variables = environment::variables(daemon.path.clone(), &identity, &sandbox, &config.envs)
-        .map_err(refused)?;
-    let directory =
-        environment::directory(&identity.home, config.cwd.as_deref()).map_err(refused)?;
+    let path = daemon.path.clone();
+    let variables =
+        environment::variables(path, &identity, &claim.envs, &config.envs).map_err(refused)?;
+    let cwd = config.cwd.as_deref().or(claim.workdir.as_deref());
+    let directory = environment::directory(&identity.home, cwd).map_err(refused)?;
     if config.cmd.is_empty() {
         return Err(refused(environment::EnvironmentError::NoCommand));
     }

@@ -5,7 +5,8 @@ use std::{path::Path, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::SandboxId;
 
-use super::{Instance, Process};
+use super::{Process, Running};
+use crate::walls::Instance;
 
 struct Lab {
     root: tempfile::TempDir,
@@ -19,10 +20,10 @@ impl Lab {
         Lab { root, tier }
     }
 
-    fn start(&self, script: &str) -> Instance {
+    fn start(&self, script: &str) -> Running {
         let id = SandboxId::parse("itest").unwrap();
-        let argv = ["/bin/bash", "-c", script].map(str::to_owned);
-        self.tier.prepare(&id).unwrap().start(&argv).unwrap()
+        let arguments = ["bash", "-c", script].map(str::to_owned);
+        self.tier.prepare(&id).unwrap().start(Path::new("/bin/bash"), &arguments).unwrap()
     }
 
     fn directory(&self) -> std::path::PathBuf {
@@ -53,8 +54,9 @@ async fn a_child_answers_on_the_socket_it_was_handed() {
         c, _ = s.accept()\n\
         c.sendall(c.recv(10).upper())\n";
     let id = SandboxId::parse("itest").unwrap();
-    let argv = ["python3", "-c", echo].map(str::to_owned);
-    let instance = lab.tier.prepare(&id).unwrap().start(&argv).unwrap();
+    let arguments = ["python3", "-c", echo].map(str::to_owned);
+    let prepared = lab.tier.prepare(&id).unwrap();
+    let instance = prepared.start(Path::new("python3"), &arguments).unwrap();
     let mut stream = instance.dial().await.unwrap();
     stream.write_all(b"hello").await.unwrap();
     let mut answer = String::new();
@@ -94,8 +96,8 @@ async fn a_child_that_ignores_its_leash_is_killed_with_all_its_descendants() {
 async fn a_program_that_is_not_there_is_named_and_leaves_nothing() {
     let lab = Lab::new();
     let id = SandboxId::parse("itest").unwrap();
-    let argv = ["/no/such/program".to_owned()];
-    let Err(error) = lab.tier.prepare(&id).unwrap().start(&argv) else {
+    let program = Path::new("/no/such/program");
+    let Err(error) = lab.tier.prepare(&id).unwrap().start(program, &[]) else {
         panic!("it started");
     };
     assert_eq!(error.to_string(), "cannot start /no/such/program");

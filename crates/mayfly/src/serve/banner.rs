@@ -39,6 +39,7 @@ impl Banner<'_> {
         let data = self.data.display();
         let tier = match self.tier {
             Tier::Process => "process (no walls: for development, with code you trust)",
+            Tier::Native => "native (namespaces, own ids, cgroups, a system call filter)",
         };
         let (about, key) = match self.key {
             FirstKey::Made(key) => (

@@ -9,7 +9,7 @@ use anyhow::Context;
 use axum::Router;
 use gateway::Gateway;
 use http_kit::{Keys, Team};
-use sandbox::{AccessTokens, Sandboxes};
+use sandbox::{AccessTokens, Closing, Sandboxes};
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +26,10 @@ impl House {
     pub(super) async fn build(config: &ServeConfig, store: &Store) -> anyhow::Result<House> {
         let settings = sandbox::Settings {
             directory: config.data.join("sandboxes"),
+            templates: config.data.join("templates"),
             tier: config.tier,
             envd: config.envd.clone(),
+            keeper: config.keeper.clone(),
             jexec: config.jexec.clone(),
             max_sandboxes: usize::try_from(config.max_sandboxes)?,
         };
@@ -54,7 +56,7 @@ impl House {
         let sandboxes = self.sandboxes.clone();
         async move {
             stop.cancelled().await;
-            sandboxes.close(grace).await;
+            sandboxes.close(Closing::Leave, grace).await;
         }
     }
 }

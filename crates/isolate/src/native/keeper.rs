@@ -1,0 +1,325 @@
+//! The keeper: parent of one sandbox's init, outside the walls, alive as long
+//! as the sandbox whether or not a server is there.
+//!
+//! ```text
+//! <state>/spec.json   what to build; the server writes it
+//! <state>/door        the socket that init serves on; the server makes it
+//! <state>/keeper      where the server talks to us: `deadline <ms>`, `kill`
+//! <state>/disk/       what the sandbox writes
+//! <state>/exit.json   our last words; nothing else is left then
+//! ```
+//!
+//! One thread, no runtime: it sleeps in poll(2) for nearly all of its life.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Gid, Mode, Uid, inotify},
+    process::{
+        DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal,
+        set_dumpable_behavior, setsid, umask, waitid,
+    },
+};
+
+use super::{
+    cgroup::{Cgroup, Layout},
+    clone::{self, BOX, Split},
+    init::{self, Inheritance},
+    spec::{Cause, Exit, Spec},
+    users,
+};
+
+/// Servers that may talk to us at once.
+const TALKERS: usize = 8;
+
+/// Keeps the sandbox in the state directory until its end.
+pub fn keep(state: &Path) -> io::Result<()> {
+    // A path of a socket may have 108 bytes; relative ones are short.
+    std::env::set_current_dir(state)?;
+    let _ = setsid();
+    umask(Mode::empty());
+    // The listener came as standard output. Nothing else of ours is inherited.
+    let listener = clone::aside(rustix::stdio::stdout())?;
+    let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let null = OwnedFd::from(null);
+    clone::place(&null, 0)?;
+    clone::place(&null, 1)?;
+    // Nobody may look into the process that holds the way out.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let spec: Spec = serde_json::from_slice(&fs::read("spec.json")?).map_err(io::Error::other)?;
+    let talk = UnixListener::bind("keeper")?;
+    talk.set_nonblocking(true)?;
+    let cgroup = Cgroup::create(&Layout::of_host()?, &spec.id, spec.limits)?;
+    // Their connections end with this process: that is how they learn of it.
+    let mut talkers = Vec::new();
+    let exit = match start(&spec, &cgroup, listener) {
+        Ok(living) => watch(&spec, living, &talk, &mut talkers, &cgroup),
+        Err(err) => Exit { cause: Cause::NotStarted, detail: err.to_string() },
+    };
+    finish(&cgroup, exit)
+}
+
+/// A running init.
+struct Living {
+    pid: Pid,
+    pidfd: OwnedFd,
+    /// Closing it ends the sandbox, also when we are killed.
+    _leash: OwnedFd,
+}
+
+fn start(spec: &Spec, cgroup: &Cgroup, listener: OwnedFd) -> io::Result<Living> {
+    make_disk(spec)?;
+    let users = clone::aside(users::namespace(spec.first_id)?)?;
+    let (leash, held) = pipe()?;
+    let (heard, told) = pipe()?;
+    let told = clone::aside(told)?;
+    let groups = cgroup.doors()?.into_iter().map(OwnedFd::from).collect();
+    let (pid, pidfd) = match clone::clone(BOX)? {
+        Split::Child => {
+            let inheritance = Inheritance { leash, listener, groups };
+            let failed = init::become_init(spec, Path::new("."), &users, cgroup, inheritance);
+            let words = format!("init could not {}: {}", failed.step, failed.cause);
+            // With nobody to read it, nothing more can be said.
+            let _ = fs::File::from(told).write_all(words.as_bytes());
+            clone::leave(1)
+        }
+        Split::Parent(pid, pidfd) => (pid, pidfd),
+    };
+    drop(told);
+    // Empty when the program was executed: the descriptor closed with that.
+    let mut words = String::new();
+    fs::File::from(heard).read_to_string(&mut words)?;
+    let living = Living { pid, pidfd, _leash: held };
+    if words.is_empty() {
+        return Ok(living);
+    }
+    end(&living)?;
+    Err(io::Error::other(words))
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// Directories that belong to the sandbox's root, and the files that name it.
+fn make_disk(spec: &Spec) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(spec.first_id), Gid::from_raw(spec.first_id));
+    let own = |path: &str| Ok::<_, io::Error>(rustix::fs::chown(path, Some(uid), Some(gid))?);
+    for name in ["", "root", "upper", "work", "usr-upper", "usr-work", "upper/etc"] {
+        let path = format!("disk/{name}");
+        fs::create_dir(&path)?;
+        rustix::fs::chmod(path.as_str(), Mode::from_raw_mode(0o755))?;
+        own(&path)?;
+    }
+    let id = &spec.id;
+    let files = [
+        ("hostname", format!("{id}\n")),
+        ("hosts", format!("127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{id}\n")),
+        ("resolv.conf", "# no network\n".to_owned()),
+    ];
+    for (name, content) in files {
+        let path = format!("disk/upper/etc/{name}");
+        fs::write(&path, content)?;
+        rustix::fs::chmod(path.as_str(), Mode::from_raw_mode(0o644))?;
+        own(&path)?;
+    }
+    Ok(())
+}
+
+/// Sleeps until something ends the sandbox.
+fn watch(
+    spec: &Spec,
+    living: Living,
+    talk: &UnixListener,
+    talkers: &mut Vec<Talker>,
+    cgroup: &Cgroup,
+) -> Exit {
+    match wait_for_end(spec.deadline_ms, &living, talk, talkers) {
+        Ok(End::Exited) => exited(&living, cgroup),
+        Ok(End::Because(cause)) => match end(&living) {
+            Ok(()) => Exit { cause, detail: String::new() },
+            Err(err) => Exit { cause, detail: format!("init was not killed: {err}") },
+        },
+        Err(err) => {
+            // Without a watch there is no deadline, so there is no sandbox.
+            let _ = end(&living);
+            Exit { cause: Cause::Asked, detail: format!("the watch failed: {err}") }
+        }
+    }
+}
+
+enum End {
+    Exited,
+    Because(Cause),
+}
+
+fn wait_for_end(
+    mut deadline_ms: u64,
+    living: &Living,
+    talk: &UnixListener,
+    talkers: &mut Vec<Talker>,
+) -> io::Result<End> {
+    let vanishing = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let gone = inotify::WatchFlags::DELETE_SELF | inotify::WatchFlags::MOVE_SELF;
+    inotify::add_watch(&vanishing, ".", gone)?;
+    loop {
+        let Some(left) = deadline_ms.checked_sub(now_ms()).filter(|left| *left > 0) else {
+            return Ok(End::Because(Cause::Deadline));
+        };
+        let ready = sleep(left, living, talk, &vanishing, talkers)?;
+        if ready.exited {
+            return Ok(End::Exited);
+        }
+        if ready.vanished {
+            return Ok(End::Because(Cause::Asked));
+        }
+        if ready.called
+            && let Ok((stream, _)) = talk.accept()
+        {
+            stream.set_nonblocking(true)?;
+            if talkers.len() < TALKERS {
+                talkers.push(Talker { stream, line: Vec::new() });
+            }
+        }
+        let mut kill = false;
+        talkers.retain_mut(|talker| match talker.listen() {
+            Heard::Nothing => true,
+            Heard::Deadline(deadline) => {
+                deadline_ms = deadline;
+                true
+            }
+            Heard::Kill => {
+                kill = true;
+                true
+            }
+            Heard::Goodbye => false,
+        });
+        if kill {
+            return Ok(End::Because(Cause::Asked));
+        }
+    }
+}
+
+struct Ready {
+    exited: bool,
+    called: bool,
+    vanished: bool,
+}
+
+fn sleep(
+    left_ms: u64,
+    living: &Living,
+    talk: &UnixListener,
+    vanishing: &OwnedFd,
+    talkers: &[Talker],
+) -> io::Result<Ready> {
+    // Clocks can be set: look again after an hour at the latest.
+    let left = Duration::from_millis(left_ms.min(3_600_000));
+    let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    let mut wanted = vec![
+        PollFd::new(&living.pidfd, PollFlags::IN),
+        PollFd::new(talk, PollFlags::IN),
+        PollFd::new(vanishing, PollFlags::IN),
+    ];
+    wanted.extend(talkers.iter().map(|talker| PollFd::new(&talker.stream, PollFlags::IN)));
+    match poll(&mut wanted, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(err) => return Err(err.into()),
+    }
+    let ready = |index: usize| !wanted[index].revents().is_empty();
+    Ok(Ready { exited: ready(0), called: ready(1), vanished: ready(2) })
+}
+
+/// A server that is connected.
+struct Talker {
+    stream: UnixStream,
+    line: Vec<u8>,
+}
+
+enum Heard {
+    Nothing,
+    Deadline(u64),
+    Kill,
+    Goodbye,
+}
+
+impl Talker {
+    fn listen(&mut self) -> Heard {
+        let mut buffer = [0; 128];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => return Heard::Goodbye,
+            Ok(count) => self.line.extend_from_slice(&buffer[..count]),
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+            Err(_) => return Heard::Goodbye,
+        }
+        let mut heard = Heard::Nothing;
+        while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.line.drain(..=at).collect();
+            let words = String::from_utf8_lossy(&line);
+            heard = match words.trim().split_once(' ') {
+                None if words.trim() == "kill" => return Heard::Kill,
+                Some(("deadline", ms)) => match ms.parse() {
+                    Ok(ms) => Heard::Deadline(ms),
+                    Err(_) => return Heard::Goodbye,
+                },
+                None | Some(_) => return Heard::Goodbye,
+            };
+        }
+        if self.line.len() > 256 { Heard::Goodbye } else { heard }
+    }
+}
+
+/// Kills init, and with it everything in its pid namespace.
+fn end(living: &Living) -> io::Result<()> {
+    pidfd_send_signal(&living.pidfd, Signal::KILL)?;
+    waitid(WaitId::Pid(living.pid), WaitIdOptions::EXITED)?;
+    Ok(())
+}
+
+fn exited(living: &Living, cgroup: &Cgroup) -> Exit {
+    let status = waitid(WaitId::PidFd(living.pidfd.as_fd()), WaitIdOptions::EXITED);
+    let status = status.ok().flatten();
+    let killed = status.as_ref().and_then(WaitIdStatus::terminating_signal);
+    let code = status.as_ref().and_then(WaitIdStatus::exit_status);
+    if killed == Some(9) && cgroup.memory_kills() > 0 {
+        return Exit { cause: Cause::OutOfMemory, detail: "init was killed for memory".to_owned() };
+    }
+    let detail = match (code, killed) {
+        (Some(code), _) => format!("init exited with {code}"),
+        (None, Some(signal)) => format!("init was killed by signal {signal}"),
+        (None, None) => "init ended".to_owned(),
+    };
+    Exit { cause: Cause::Exited, detail }
+}
+
+/// Takes down what is left and says the last words.
+fn finish(cgroup: &Cgroup, mut exit: Exit) -> io::Result<()> {
+    let left = cgroup.remove();
+    if !left.is_empty() {
+        exit.detail.push_str(&format!("; cgroups are left: {left:?}"));
+    }
+    match fs::remove_dir_all("disk") {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => {
+            exit.detail.push_str(&format!("; files are left: {err}"));
+        }
+        _ => {}
+    }
+    let words = serde_json::to_vec(&exit).map_err(io::Error::other)?;
+    fs::write("exit.json.new", words)?;
+    fs::rename("exit.json.new", "exit.json")
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,70 @@
+//! What the server asks a keeper for. Written by the server alone, into a
+//! directory that no sandbox can reach, so it is trusted.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One sandbox, as its keeper builds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    /// The sandbox's name; also its host name and its cgroup's.
+    pub(crate) id: String,
+    /// The program on the host that becomes the sandbox's init. It must be static.
+    pub(crate) program: PathBuf,
+    /// Its arguments, the program's own name first.
+    pub(crate) arguments: Vec<String>,
+    /// Read-only directories that make up the root, the topmost first.
+    pub(crate) layers: Vec<PathBuf>,
+    /// The host's own `/usr` below these directories, for the `dev` template.
+    pub(crate) host_usr: Option<HostUsr>,
+    /// First of the 65,536 host ids that are the sandbox's own.
+    pub(crate) first_id: u32,
+    /// What it may use.
+    pub(crate) limits: Limits,
+    /// When it ends, whatever the server does, in Unix milliseconds.
+    pub(crate) deadline_ms: u64,
+}
+
+/// The host's `/usr`, seen through what lies over it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostUsr {
+    /// A directory laid over it, if there is one.
+    pub over: Option<PathBuf>,
+}
+
+/// What a sandbox may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processors.
+    pub cpus: u32,
+    /// Memory of its commands.
+    pub memory_mib: u32,
+    /// Processes and threads of its commands.
+    pub processes: u32,
+}
+
+/// How a sandbox ended: the keeper's last words, in `exit.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    /// Why.
+    pub(crate) cause: Cause,
+    /// More about it, for the log.
+    pub(crate) detail: String,
+}
+
+/// Why a sandbox ended, as far as its keeper can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// The server asked for it.
+    Asked,
+    /// Its deadline passed.
+    Deadline,
+    /// Its init ended by itself.
+    Exited,
+    /// Its init was killed for memory.
+    OutOfMemory,
+    /// It never started.
+    NotStarted,
+}

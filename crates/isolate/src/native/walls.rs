@@ -1,0 +1,384 @@
+//! The server's half of the `native` tier: it starts keepers, finds them again
+//! after a restart, and removes what a dead one left.
+
+use std::{
+    fs::{DirBuilder, File},
+    io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{fs::DirBuilderExt, net::UnixListener, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    process::Command,
+    sync::{Mutex as AsyncMutex, watch},
+};
+use tokio_util::task::TaskTracker;
+use wire::SandboxId;
+
+use super::{
+    cgroup::{Cgroup, Layout},
+    spec::{Cause, Exit, Spec},
+    users::COUNT,
+};
+use crate::{
+    Error,
+    walls::{Birth, Ended, Found, Instance, Plan, Walls},
+};
+
+/// First of the host's ids that sandboxes get: past what distributions give to
+/// users, services and other container engines.
+const FIRST_ID: u32 = 0x6000_0000;
+/// How many sandboxes can have ids of their own at once.
+const RANGES: u32 = 8192;
+/// How long a keeper may take to open its socket.
+const KEEPER_START: Duration = Duration::from_secs(10);
+/// How long a keeper may take to take its sandbox down.
+const KEEPER_END: Duration = Duration::from_secs(30);
+
+/// Builds sandboxes below one directory.
+pub struct Native {
+    root: PathBuf,
+    keeper: PathBuf,
+    layout: Layout,
+    ranges: Arc<Mutex<Vec<u32>>>,
+    waits: TaskTracker,
+}
+
+impl Native {
+    /// Uses `root`, which nobody else uses. Sandboxes in it may be alive.
+    pub fn open(root: PathBuf, keeper: PathBuf) -> Result<Native, Error> {
+        let failed = |source| Error::Directory { action: "create", path: root.clone(), source };
+        DirBuilder::new().mode(0o711).recursive(true).create(&root).map_err(failed)?;
+        let layout = Layout::of_host().map_err(|source| Error::Host {
+            what: "the cgroups of this host could not be read",
+            source,
+        })?;
+        let ranges = Arc::new(Mutex::new((0..RANGES).rev().collect()));
+        Ok(Native { root, keeper, layout, ranges, waits: TaskTracker::new() })
+    }
+
+    async fn start(&self, plan: Plan<'_>) -> Result<Arc<dyn Instance>, Error> {
+        let state = self.root.join(plan.id.as_str());
+        let range = Range::take(&self.ranges)?;
+        let groups = self.layout.trees();
+        let birth = Birth { listen: 3, groups: (4..).take(groups).collect(), home: None };
+        let spec = Spec {
+            id: plan.id.to_string(),
+            program: plan.program.to_owned(),
+            arguments: (plan.arguments)(&birth),
+            layers: plan.root.layers,
+            host_usr: plan.root.host_usr,
+            first_id: range.first_id(),
+            limits: plan.limits,
+            deadline_ms: plan.deadline_ms,
+        };
+        let prepared = prepare(&state, &spec).and_then(|listener| self.spawn(&state, listener));
+        let ended = match prepared {
+            Ok(ended) => ended,
+            Err(source) => {
+                let _ = std::fs::remove_dir_all(&state);
+                return Err(Error::Spawn { program: self.keeper.clone(), source });
+            }
+        };
+        let handle = self.open_state(&state)?;
+        let keeper = match meet(&handle, ended).await {
+            Ok(keeper) => keeper,
+            Err(cause) => {
+                let exit = last_words(&state);
+                self.clear(plan.id, &state).await?;
+                let detail = exit.map_or_else(|| cause.to_string(), |exit| exit.detail);
+                return Err(Error::Keeper { detail });
+            }
+        };
+        Ok(Arc::new(Kept::new(self, plan.id, state, handle, keeper, Some(range))))
+    }
+
+    fn spawn(&self, state: &Path, listener: UnixListener) -> io::Result<watch::Receiver<bool>> {
+        let mut command = std::process::Command::new(&self.keeper);
+        command
+            .arg(state)
+            .env_clear()
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(OwnedFd::from(listener))
+            .current_dir("/");
+        let mut child = Command::from(command).spawn()?;
+        let (gone, ended) = watch::channel(false);
+        self.waits.spawn(async move {
+            let _ = child.wait().await;
+            gone.send_replace(true);
+        });
+        Ok(ended)
+    }
+
+    fn open_state(&self, state: &Path) -> Result<File, Error> {
+        let failed = |source| Error::Directory { action: "open", path: state.to_owned(), source };
+        File::open(state).map_err(failed)
+    }
+
+    /// Removes what a keeper that is gone may have left.
+    async fn clear(&self, id: &SandboxId, state: &Path) -> Result<(), Error> {
+        clear(self.layout.clone(), id.to_string(), state.to_owned()).await
+    }
+
+    async fn look_around(&self) -> Result<Vec<Found>, Error> {
+        let failed = |source| Error::Directory { action: "read", path: self.root.clone(), source };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let Some(id) = name.to_str().and_then(|name| SandboxId::parse(name).ok()) else {
+                continue;
+            };
+            let state = entry.path();
+            let handle = self.open_state(&state)?;
+            match UnixStream::connect(talk(&handle)).await {
+                Ok(stream) => {
+                    let range =
+                        read_spec(&state).and_then(|spec| Range::reserve(&self.ranges, &spec));
+                    let kept = Kept::new(self, &id, state, handle, stream, range);
+                    found.push(Found { id, state: Ok(Arc::new(kept)) });
+                }
+                Err(_) => {
+                    let ended = last_words(&state).map_or(Ended::Lost, |exit| exit.cause.into());
+                    self.clear(&id, &state).await?;
+                    found.push(Found { id, state: Err(ended) });
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Walls for Native {
+    fn build<'a>(&'a self, plan: Plan<'a>) -> BoxFuture<'a, Result<Arc<dyn Instance>, Error>> {
+        Box::pin(self.start(plan))
+    }
+
+    fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, Error>> {
+        Box::pin(self.look_around())
+    }
+
+    fn outlives_server(&self) -> bool {
+        true
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.waits.close();
+            self.waits.wait().await;
+        })
+    }
+}
+
+/// 65,536 ids, given back when dropped.
+struct Range {
+    number: u32,
+    free: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Range {
+    fn take(free: &Arc<Mutex<Vec<u32>>>) -> Result<Range, Error> {
+        let number = free.lock().ok().and_then(|mut free| free.pop());
+        let number = number.ok_or(Error::NoIds)?;
+        Ok(Range { number, free: Arc::clone(free) })
+    }
+
+    /// Takes the range of a sandbox that already has it.
+    fn reserve(free: &Arc<Mutex<Vec<u32>>>, spec: &Spec) -> Option<Range> {
+        let number = spec.first_id.checked_sub(FIRST_ID)? / COUNT;
+        free.lock().ok()?.retain(|one| *one != number);
+        Some(Range { number, free: Arc::clone(free) })
+    }
+
+    fn first_id(&self) -> u32 {
+        FIRST_ID + self.number * COUNT
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        if let Ok(mut free) = self.free.lock() {
+            // To the far end: ids rest before they are used again.
+            free.insert(0, self.number);
+        }
+    }
+}
+
+/// A sandbox with its keeper.
+struct Kept {
+    id: SandboxId,
+    state: PathBuf,
+    handle: File,
+    layout: Layout,
+    orders: AsyncMutex<OwnedWriteHalf>,
+    ended: watch::Receiver<Option<Ended>>,
+    cleared: AsyncMutex<bool>,
+    _range: Option<Range>,
+}
+
+impl Kept {
+    fn new(
+        native: &Native,
+        id: &SandboxId,
+        state: PathBuf,
+        handle: File,
+        keeper: UnixStream,
+        range: Option<Range>,
+    ) -> Kept {
+        let (hears, orders) = keeper.into_split();
+        let (end, ended) = watch::channel(None);
+        let place = state.clone();
+        native.waits.spawn(async move {
+            silence(hears).await;
+            let words = last_words(&place);
+            end.send_replace(Some(words.map_or(Ended::Lost, |exit| exit.cause.into())));
+        });
+        Kept {
+            id: id.clone(),
+            state,
+            handle,
+            layout: native.layout.clone(),
+            orders: AsyncMutex::new(orders),
+            ended,
+            cleared: AsyncMutex::new(false),
+            _range: range,
+        }
+    }
+
+    async fn order(&self, words: &str) -> Result<(), Error> {
+        let mut orders = self.orders.lock().await;
+        orders
+            .write_all(words.as_bytes())
+            .await
+            .map_err(|source| Error::Host { what: "the sandbox's keeper does not listen", source })
+    }
+
+    async fn wait(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.unwrap_or(Ended::Lost),
+            Err(_) => Ended::Lost,
+        }
+    }
+
+    async fn take_down(&self) -> Result<(), Error> {
+        let mut cleared = self.cleared.lock().await;
+        if *cleared {
+            return Ok(());
+        }
+        // A keeper that does not listen is gone, or will be found to be.
+        let _ = self.order("kill\n").await;
+        if tokio::time::timeout(KEEPER_END, self.wait()).await.is_err() {
+            let detail = "the keeper did not end its sandbox in time".to_owned();
+            return Err(Error::Keeper { detail });
+        }
+        clear(self.layout.clone(), self.id.to_string(), self.state.clone()).await?;
+        *cleared = true;
+        Ok(())
+    }
+}
+
+impl Instance for Kept {
+    fn dial(&self) -> BoxFuture<'_, io::Result<UnixStream>> {
+        Box::pin(UnixStream::connect(in_state(&self.handle, "door")))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, Ended> {
+        Box::pin(self.wait())
+    }
+
+    fn set_deadline(&self, unix_ms: u64) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move { self.order(&format!("deadline {unix_ms}\n")).await })
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.take_down())
+    }
+}
+
+impl From<Cause> for Ended {
+    fn from(cause: Cause) -> Ended {
+        match cause {
+            Cause::Asked => Ended::Killed,
+            Cause::Deadline => Ended::Deadline,
+            Cause::Exited => Ended::Exited,
+            Cause::OutOfMemory => Ended::OutOfMemory,
+            Cause::NotStarted => Ended::Lost,
+        }
+    }
+}
+
+/// Returns when the keeper's end of the connection closes, which is when it ends.
+async fn silence(mut hears: OwnedReadHalf) {
+    let mut byte = [0];
+    while let Ok(1) = hears.read(&mut byte).await {}
+}
+
+fn prepare(state: &Path, spec: &Spec) -> io::Result<UnixListener> {
+    DirBuilder::new().mode(0o700).create(state)?;
+    let handle = File::open(state)?;
+    let text = serde_json::to_vec(spec).map_err(io::Error::other)?;
+    std::fs::write(state.join("spec.json"), text)?;
+    UnixListener::bind(in_state(&handle, "door"))
+}
+
+/// A file of the state directory by a path short enough for a socket.
+fn in_state(handle: &File, name: &str) -> PathBuf {
+    format!("/proc/self/fd/{}/{name}", handle.as_raw_fd()).into()
+}
+
+fn talk(handle: &File) -> PathBuf {
+    in_state(handle, "keeper")
+}
+
+/// Connects to a keeper that has just been started.
+async fn meet(handle: &File, mut gone: watch::Receiver<bool>) -> io::Result<UnixStream> {
+    let connecting = async {
+        loop {
+            match UnixStream::connect(talk(handle)).await {
+                Ok(stream) => return stream,
+                Err(_) => tokio::time::sleep(Duration::from_micros(300)).await,
+            }
+        }
+    };
+    tokio::select! {
+        stream = connecting => Ok(stream),
+        _ = gone.wait_for(|gone| *gone) => Err(io::Error::other("the keeper ended at once")),
+        () = tokio::time::sleep(KEEPER_START) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+fn last_words(state: &Path) -> Option<Exit> {
+    serde_json::from_slice(&std::fs::read(state.join("exit.json")).ok()?).ok()
+}
+
+fn read_spec(state: &Path) -> Option<Spec> {
+    serde_json::from_slice(&std::fs::read(state.join("spec.json")).ok()?).ok()
+}
+
+async fn clear(layout: Layout, id: String, state: PathBuf) -> Result<(), Error> {
+    let clearing = tokio::task::spawn_blocking(move || {
+        let left = Cgroup::of(&layout, &id).remove();
+        match std::fs::remove_dir_all(&state) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::Directory { action: "remove", path: state, source });
+            }
+            _ => {}
+        }
+        if left.is_empty() { Ok(()) } else { Err(Error::CgroupsLeft(left)) }
+    });
+    clearing.await.unwrap_or(Err(Error::Survivors { count: 0 }))
+}

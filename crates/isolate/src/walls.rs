@@ -1,0 +1,100 @@
+//! What every tier can do: build walls around a program, find again what a
+//! former server built, and take all of it down.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use tokio::net::UnixStream;
+use wire::SandboxId;
+
+use crate::{Error, HostUsr, Limits};
+
+/// Runs sandboxes on one kind of host. Knows nothing of HTTP or of envd.
+pub trait Walls: Send + Sync {
+    /// Starts a program behind walls. On error nothing is left behind.
+    fn build<'a>(&'a self, plan: Plan<'a>) -> BoxFuture<'a, Result<Arc<dyn Instance>, Error>>;
+
+    /// Sandboxes of a former server: those that live, and how the others ended.
+    /// What they left is removed.
+    fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, Error>>;
+
+    /// Whether sandboxes outlive a server that is stopped.
+    fn outlives_server(&self) -> bool;
+
+    /// Returns when nothing of ours waits for a process any more.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A running program behind walls.
+pub trait Instance: Send + Sync {
+    /// Opens a connection to the program's listening socket.
+    fn dial(&self) -> BoxFuture<'_, io::Result<UnixStream>>;
+
+    /// Waits until it is over, whatever the cause.
+    fn ended(&self) -> BoxFuture<'_, Ended>;
+
+    /// Tells whoever guards it without us when it has to end.
+    fn set_deadline(&self, unix_ms: u64) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Ends the program and all that descends from it, and removes its files.
+    /// Calling it twice is not an error.
+    fn kill(&self) -> BoxFuture<'_, Result<(), Error>>;
+}
+
+/// What to start.
+pub struct Plan<'a> {
+    /// The sandbox's name.
+    pub id: &'a SandboxId,
+    /// The program, on the host. Behind walls it must be static.
+    pub program: &'a std::path::Path,
+    /// Its arguments, which depend on what it is born with.
+    pub arguments: &'a (dyn Fn(&Birth) -> Vec<String> + Send + Sync),
+    /// The file tree, for tiers that have one of their own.
+    pub root: Root,
+    /// What it may use, for tiers that can limit it.
+    pub limits: Limits,
+    /// When it has to end, in Unix milliseconds.
+    pub deadline_ms: u64,
+}
+
+/// A file tree: read-only layers, the topmost first.
+#[derive(Clone, Debug, Default)]
+pub struct Root {
+    /// The layers.
+    pub layers: Vec<PathBuf>,
+    /// The host's own `/usr` in it.
+    pub host_usr: Option<HostUsr>,
+}
+
+/// What a program finds when it starts.
+pub struct Birth {
+    /// Descriptor of its listening socket.
+    pub listen: i32,
+    /// Descriptors through which its commands join their cgroups.
+    pub groups: Vec<i32>,
+    /// Its home on the host, for the tier without a file tree of its own.
+    pub home: Option<PathBuf>,
+}
+
+/// Why an instance is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked for.
+    Killed,
+    /// Its deadline passed while no server was there.
+    Deadline,
+    /// The program ended by itself.
+    Exited,
+    /// The program was killed for memory.
+    OutOfMemory,
+    /// Nobody knows.
+    Lost,
+}
+
+/// A sandbox of a former server.
+pub struct Found {
+    /// Its name.
+    pub id: SandboxId,
+    /// Itself, if it lives.
+    pub state: Result<Arc<dyn Instance>, Ended>,
+}

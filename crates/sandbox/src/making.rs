@@ -1,0 +1,189 @@
+//! Making a sandbox: walls, an envd that answers, a row, a driver.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use chrono::Utc;
+use isolate::{Birth, HostUsr, Limits, Plan, Root};
+use store::{SandboxRow, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
+use wire::{Init, SandboxId};
+
+use crate::{
+    Envd, EnvdError, Lifetime, Sandbox, TemplateError,
+    driver::{Driver, keeper_deadline},
+    registry::Shared,
+};
+
+/// The one template of the `process` tier.
+const TEMPLATE: &str = "base";
+/// What a sandbox may use.
+pub(crate) const LIMITS: Limits = Limits { cpus: 2, memory_mib: 1024, processes: 1024 };
+
+/// What a caller decides.
+#[derive(Clone, Debug)]
+pub struct NewSandbox {
+    /// The owner.
+    pub team: String,
+    /// What to make it from.
+    pub template: String,
+    /// How long it may live.
+    pub lifetime: Lifetime,
+    /// The caller's own labels.
+    pub metadata: BTreeMap<String, String>,
+    /// Variables every command starts with.
+    pub envs: BTreeMap<String, String>,
+}
+
+/// Why a sandbox was not made. Nothing of it is left then.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// There is no such template.
+    #[error("template `{0}` does not exist; tier `process` has `{TEMPLATE}` alone")]
+    NoTemplate(String),
+    /// The template cannot be used.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// The server is full.
+    #[error("the limit of {limit} sandboxes is reached")]
+    Full {
+        /// The limit.
+        limit: usize,
+    },
+    /// The server stops.
+    #[error("the server is shutting down")]
+    Closing,
+    /// The walls could not be built.
+    #[error("sandbox `{id}` did not start")]
+    Walls {
+        /// Its name would have been.
+        id: SandboxId,
+        /// Why not.
+        source: isolate::Error,
+    },
+    /// It started and did not answer.
+    #[error("sandbox `{id}` did not come up")]
+    Silent {
+        /// Its name would have been.
+        id: SandboxId,
+        /// Why not.
+        source: EnvdError,
+    },
+    /// It could not be written down.
+    #[error("sandbox `{id}` could not be stored")]
+    Store {
+        /// Its name would have been.
+        id: SandboxId,
+        /// Why not.
+        source: StoreError,
+    },
+    /// The task that made it broke.
+    #[error("making the sandbox was interrupted")]
+    Interrupted,
+}
+
+/// What a template gives a sandbox.
+pub(crate) struct Ground {
+    root: Root,
+    init: Init,
+}
+
+impl Shared {
+    /// Looks the template up, before anything is made.
+    pub(crate) fn ground(&self, template: &str) -> Result<Ground, CreateError> {
+        let Some(templates) = &self.templates else {
+            if template != TEMPLATE {
+                return Err(CreateError::NoTemplate(template.to_owned()));
+            }
+            return Ok(Ground { root: Root::default(), init: Init::default() });
+        };
+        let template = templates.get(template)?;
+        let host_usr = template.host_usr_layer.map(|over| HostUsr { over: Some(over) });
+        Ok(Ground {
+            root: Root { layers: template.layers, host_usr },
+            init: Init {
+                envs: template.defaults.envs,
+                user: Some(template.defaults.user),
+                workdir: Some(template.defaults.workdir),
+            },
+        })
+    }
+
+    /// Makes a sandbox, from its walls to its driver.
+    pub(crate) async fn make(
+        self: Arc<Shared>,
+        new: NewSandbox,
+        ground: Ground,
+        room: OwnedSemaphorePermit,
+    ) -> Result<Arc<Sandbox>, CreateError> {
+        let id = SandboxId::from_random(rand::random());
+        let started_at = Utc::now();
+        let deadline = new.lifetime.from(started_at);
+        let plan = Plan {
+            id: &id,
+            program: &self.settings.envd,
+            arguments: &|birth| self.envd_arguments(&id, birth),
+            root: ground.root,
+            limits: LIMITS,
+            deadline_ms: keeper_deadline(deadline),
+        };
+        let walls = |source| CreateError::Walls { id: id.clone(), source };
+        let instance = self.walls.build(plan).await.map_err(walls)?;
+        let envd = Envd::new(Arc::clone(&instance));
+        let row = SandboxRow {
+            id: id.clone(),
+            team: new.team,
+            template: new.template,
+            tier: self.settings.tier.name().to_owned(),
+            metadata: new.metadata,
+            started_at,
+            deadline,
+            ended_at: None,
+            end_reason: None,
+        };
+        let come_up = async {
+            let silent = |source| CreateError::Silent { id: id.clone(), source };
+            let mut init = ground.init;
+            init.envs.extend(new.envs);
+            envd.init(&init).await.map_err(silent)?;
+            // Open before the caller can start anything, so that every command
+            // is in the books before its own client hears of it.
+            let control = envd.control().await.map_err(silent)?;
+            let unstored = |source| CreateError::Store { id: id.clone(), source };
+            self.office.store.insert_sandbox(&row).await.map_err(unstored)?;
+            Ok(control)
+        };
+        let control = match come_up.await {
+            Ok(control) => control,
+            Err(err) => {
+                if let Err(left) = instance.kill().await {
+                    tracing::error!(sandbox.id = %id, "sandbox {id} was not removed whole: {left}");
+                }
+                return Err(err);
+            }
+        };
+        let (driver, sandbox) =
+            Driver::new(row.into(), deadline, instance, envd, self.office.clone());
+        self.office.tally.sandbox_created();
+        self.enlist(driver, &sandbox, control, Some(room));
+        Ok(sandbox)
+    }
+
+    fn envd_arguments(&self, id: &SandboxId, birth: &Birth) -> Vec<String> {
+        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let mut arguments =
+            vec!["envd".to_owned(), "--listen-fd".to_owned(), birth.listen.to_string()];
+        for group in &birth.groups {
+            arguments.extend(["--group-fd".to_owned(), group.to_string()]);
+        }
+        if let Some(home) = &birth.home {
+            arguments.extend(["--home".to_owned(), text(home)]);
+        }
+        if let Some(jexec) = &self.settings.jexec {
+            let jail = format!("e2b-{id}");
+            for part in [text(jexec).as_str(), "-l", "-U", "root", &jail] {
+                arguments.extend(["--wrap".to_owned(), part.to_owned()]);
+            }
+        }
+        arguments
+    }
+}

@@ -1,0 +1,329 @@
+//! What sandboxes start from: read-only layers on disk, and their defaults.
+//!
+//! ```text
+//! <directory>/dev/<stamp>/{rootfs,usr,template.json}   made from this host, one per state of it
+//! <directory>/<name>/{rootfs,template.json}            imported
+//! <directory>/<name>.partial, <name>.removed           under way; swept when nobody works on it
+//! ```
+//!
+//! A template appears and vanishes with one rename. The directory is ours
+//! alone (0700): an imported set-uid file is nothing to the host's users.
+//! Several processes may use it; a lock on the directory keeps changes apart.
+//! Mounting layers is the launcher's, who may use one is the registry's.
+
+mod dev;
+mod disk;
+mod import;
+mod layer;
+mod name;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use chrono::{DateTime, Utc};
+use tracing::warn;
+
+use self::{
+    dev::DevTemplate,
+    disk::{Lock, PARTIAL, REMOVED, Scratch},
+    layer::Owners,
+    name::{BASE, DEV, TemplateName},
+    record::Record,
+};
+pub use self::{
+    dev::HostError,
+    import::{ImportError, Progress},
+    name::BadTemplateName,
+    record::{Defaults, Label},
+};
+
+/// The one layer of an imported template.
+const ROOTFS: &str = "rootfs";
+
+/// All templates of this server.
+#[derive(Debug)]
+pub struct Templates {
+    directory: PathBuf,
+    /// The generation of `dev` that fits the host as it was when we opened.
+    dev: PathBuf,
+}
+
+/// What a sandbox is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Its own name, also when it was asked for by another.
+    pub name: String,
+    /// The layers of the root, top first.
+    pub layers: Vec<PathBuf>,
+    /// A layer to lay over the host's own `/usr`, for a template that shows it.
+    pub host_usr_layer: Option<PathBuf>,
+    /// What its sandboxes start with.
+    pub defaults: Defaults,
+}
+
+/// What there is to say about a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateInfo {
+    /// Its name.
+    pub name: String,
+    /// Where it came from.
+    pub label: Label,
+    /// How many layers it has; the host's `/usr` is not counted.
+    pub layers: usize,
+    /// How long its files are together; the host's `/usr` is not counted.
+    pub size_bytes: u64,
+    /// Since when it is here.
+    pub created_at: DateTime<Utc>,
+    /// What its sandboxes start with.
+    pub defaults: Defaults,
+}
+
+/// Why something could not be done with a template.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// That cannot be anybody's name.
+    #[error(transparent)]
+    Name(#[from] BadTemplateName),
+    /// Nobody has that name.
+    #[error("template `{0}` does not exist")]
+    Unknown(String),
+    /// Somebody has it already.
+    #[error("template `{0}` exists; remove it first")]
+    Exists(String),
+    /// It is ours.
+    #[error("template `{DEV}` is made from this host; it is neither imported nor removed")]
+    Reserved,
+    /// Two changes at once.
+    #[error("another template is being imported or removed")]
+    Busy,
+    /// Files of several owners cannot be written.
+    #[error("importing a template needs root, since its files keep their owners")]
+    NeedsRoot,
+    /// The source does not do.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The host does not do.
+    #[error("the template `{DEV}` cannot be made")]
+    Host(#[from] HostError),
+    /// What is written down about it is not readable.
+    #[error("the record of template `{name}` is damaged; remove the template")]
+    Record {
+        /// Whose.
+        name: String,
+        /// How.
+        source: io::Error,
+    },
+    /// Our own directory fails us.
+    #[error("cannot store templates in {}", path.display())]
+    Storage {
+        /// The directory.
+        path: PathBuf,
+        /// How.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl Template {
+    /// Whether `/usr` is the host's own.
+    pub fn host_usr(&self) -> bool {
+        self.host_usr_layer.is_some()
+    }
+}
+
+impl Templates {
+    /// Opens the templates in `directory`, and makes the `dev` template if the
+    /// host is not what it was.
+    pub fn open(directory: PathBuf) -> Result<Templates, TemplateError> {
+        Templates::open_on(directory, Path::new("/"))
+    }
+
+    /// `open`, with the host's files below `host_root`.
+    fn open_on(directory: PathBuf, host_root: &Path) -> Result<Templates, TemplateError> {
+        let plan = DevTemplate::plan(host_root)?;
+        let dev = directory.join(DEV).join(plan.stamp());
+        let templates = Templates { directory, dev };
+        templates.prepare(&plan).map_err(|source| templates.storage(source))?;
+        Ok(templates)
+    }
+
+    /// The template of that name. `base` is `dev`, unless one was imported as
+    /// `base`.
+    pub fn get(&self, name: &str) -> Result<Template, TemplateError> {
+        let name = TemplateName::parse(name)?;
+        let home = self.home(&name);
+        if name.as_str() == DEV || (name.as_str() == BASE && !Record::is_in(&home)) {
+            let record = read_record(DEV, &self.dev)?;
+            return Ok(Template {
+                name: DEV.to_owned(),
+                layers: vec![self.dev.join(dev::ROOT_LAYER)],
+                host_usr_layer: Some(self.dev.join(dev::USR_LAYER)),
+                defaults: record.defaults,
+            });
+        }
+        if !home.is_dir() {
+            return Err(TemplateError::Unknown(name.as_str().to_owned()));
+        }
+        let record = read_record(name.as_str(), &home)?;
+        Ok(imported(&name, &home, record.defaults))
+    }
+
+    /// All templates, `dev` first, then by name.
+    pub fn list(&self) -> Result<Vec<TemplateInfo>, TemplateError> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(|error| self.storage(error.into()))? {
+            let entry = entry.map_err(|error| self.storage(error.into()))?;
+            let name = entry.file_name();
+            match name.to_str().map(TemplateName::parse) {
+                Some(Ok(name)) if name.as_str() != DEV => names.push(name),
+                Some(Ok(_) | Err(BadTemplateName)) | None => {}
+            }
+        }
+        names.sort_by(|one, two| one.as_str().cmp(two.as_str()));
+        let mut infos = vec![info(DEV, read_record(DEV, &self.dev)?)];
+        for name in names {
+            infos.push(info(name.as_str(), read_record(name.as_str(), &self.home(&name))?));
+        }
+        Ok(infos)
+    }
+
+    /// Makes a template of the root file system in `source`: a tarball, plain
+    /// or gzipped, or a directory. After an error nothing of it is left.
+    pub fn import(
+        &self,
+        name: &str,
+        source: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Template, TemplateError> {
+        let name = TemplateName::parse(name)?;
+        if name.as_str() == DEV {
+            return Err(TemplateError::Reserved);
+        }
+        if Owners::possible() != Owners::AsGiven {
+            return Err(TemplateError::NeedsRoot);
+        }
+        let _lock = self.try_lock()?;
+        let home = self.home(&name);
+        if home.exists() {
+            return Err(TemplateError::Exists(name.as_str().to_owned()));
+        }
+        let partial = Scratch::make(self.directory.join(format!("{}.{PARTIAL}", name.as_str())))
+            .map_err(|error| self.storage(error.into()))?;
+        let rootfs = partial.path.join(ROOTFS);
+        fs::create_dir(&rootfs).map_err(|error| self.storage(error.into()))?;
+        let import::Imported { size_bytes, skipped, defaults } =
+            import::fill(&rootfs, source, progress)?;
+        if skipped > 0 {
+            warn!(
+                template.name = name.as_str(),
+                skipped,
+                "template {}: {skipped} device nodes, pipes or sockets were left out",
+                name.as_str(),
+            );
+        }
+        let record = Record::new(Label::Imported, size_bytes, defaults.clone());
+        record
+            .write(&partial.path)
+            .and_then(|()| partial.publish(&home))
+            .map_err(|error| self.storage(error.into()))?;
+        Ok(imported(&name, &home, defaults))
+    }
+
+    /// Removes an imported template. Its files go too, so no sandbox may be
+    /// running on it.
+    pub fn remove(&self, name: &str) -> Result<(), TemplateError> {
+        let name = TemplateName::parse(name)?;
+        if name.as_str() == DEV {
+            return Err(TemplateError::Reserved);
+        }
+        let _lock = self.try_lock()?;
+        let home = self.home(&name);
+        if !home.is_dir() {
+            return Err(TemplateError::Unknown(name.as_str().to_owned()));
+        }
+        let removed = self.directory.join(format!("{}.{REMOVED}", name.as_str()));
+        disk::delete(&removed)
+            .and_then(|()| fs::rename(&home, &removed))
+            .and_then(|()| disk::delete(&removed))
+            .map_err(|error| self.storage(error.into()))
+    }
+
+    /// Removes the generations of `dev` that are neither current nor the home
+    /// of a layer that is `in_use`.
+    pub fn prune(&self, in_use: &[PathBuf]) -> Result<(), TemplateError> {
+        let _lock = self.try_lock()?;
+        let prune = || {
+            for entry in fs::read_dir(self.directory.join(DEV))? {
+                let generation = entry?.path();
+                let used = in_use.iter().any(|layer| layer.starts_with(&generation));
+                if generation != self.dev && !used {
+                    disk::delete(&generation)?;
+                }
+            }
+            Ok(())
+        };
+        prune().map_err(|error: io::Error| self.storage(error.into()))
+    }
+
+    /// The directory as it must be: ours alone, without leftovers, with `dev`.
+    fn prepare(&self, plan: &DevTemplate) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        DirBuilder::new().recursive(true).mode(0o700).create(self.directory.join(DEV))?;
+        fs::set_permissions(&self.directory, Permissions::from_mode(0o700))?;
+        if Record::is_in(&self.dev) {
+            // Somebody who holds the lock sweeps up behind themselves.
+            if let Some(_lock) = Lock::try_take(&self.directory)? {
+                disk::sweep(&self.directory)?;
+            }
+            return Ok(());
+        }
+        let _lock = Lock::take(&self.directory)?;
+        disk::sweep(&self.directory)?;
+        if Record::is_in(&self.dev) {
+            return Ok(());
+        }
+        let partial = Scratch::make(self.directory.join(format!("{DEV}.{PARTIAL}")))?;
+        let size_bytes = plan.write(&partial.path)?;
+        Record::new(Label::Dev, size_bytes, DevTemplate::defaults()).write(&partial.path)?;
+        partial.publish(&self.dev)?;
+        Ok(())
+    }
+
+    /// Keeps other changes out while the lock lives.
+    fn try_lock(&self) -> Result<Lock, TemplateError> {
+        Lock::try_take(&self.directory)
+            .map_err(|error| self.storage(error.into()))?
+            .ok_or(TemplateError::Busy)
+    }
+
+    fn home(&self, name: &TemplateName) -> PathBuf {
+        self.directory.join(name.as_str())
+    }
+
+    fn storage(&self, source: Box<dyn std::error::Error + Send + Sync>) -> TemplateError {
+        TemplateError::Storage { path: self.directory.clone(), source }
+    }
+}
+
+fn read_record(name: &str, home: &Path) -> Result<Record, TemplateError> {
+    Record::read(home).map_err(|source| TemplateError::Record { name: name.to_owned(), source })
+}
+
+fn imported(name: &TemplateName, home: &Path, defaults: Defaults) -> Template {
+    Template {
+        name: name.as_str().to_owned(),
+        layers: vec![home.join(ROOTFS)],
+        host_usr_layer: None,
+        defaults,
+    }
+}
+
+fn info(name: &str, record: Record) -> TemplateInfo {
+    let Record { label, size_bytes, created_at, defaults } = record;
+    TemplateInfo { name: name.to_owned(), label, layers: 1, size_bytes, created_at, defaults }
+}
