@@ -1,0 +1,90 @@
+//! What the tests need besides Rust: Python with the SDKs, Node with its SDK,
+//! curl and jq. Each part is left alone when it is there already.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::step::{root, run, works};
+
+/// The Python environments: the newest SDK, and the last one that speaks the
+/// first version of the create and connect routes.
+const ENVIRONMENTS: [(&str, &str); 2] =
+    [(".venv", "conformance/requirements.txt"), (".venv-old", "conformance/requirements-old.txt")];
+
+/// Installs everything that is missing.
+pub(crate) fn install_missing() -> Result<()> {
+    let root = root()?;
+    tools()?;
+    for (environment, requirements) in ENVIRONMENTS {
+        python(&root.join(environment), &root.join(requirements))?;
+    }
+    node(&root.join("conformance/js"))
+}
+
+/// Programs of the distribution: how to see that one is there, and the Debian
+/// packages that bring it.
+fn tools() -> Result<()> {
+    let wanted: [(&str, &[&str], &[&str]); 4] = [
+        ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
+        ("npm", &["--version"], &["nodejs", "npm"]),
+        ("curl", &["--version"], &["curl"]),
+        ("jq", &["--version"], &["jq"]),
+    ];
+    let missing = wanted.iter().filter(|(program, probe, _)| !works(program, probe));
+    let packages: Vec<&str> =
+        missing.flat_map(|(_, _, packages)| packages.iter().copied()).collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let list = packages.join(" ");
+    if !works("sh", &["-c", "test $(id -u) = 0 && command -v apt-get"]) {
+        bail!("the tests need the Debian packages `{list}` or what your system calls them");
+    }
+    let quiet = ("DEBIAN_FRONTEND", "noninteractive");
+    run(Command::new("apt-get").args(["update", "--quiet"]).env(quiet.0, quiet.1))?;
+    let mut install = Command::new("apt-get");
+    install.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(&packages);
+    run(install.env(quiet.0, quiet.1))
+}
+
+/// Makes the environment hold exactly what the file pins. A copy of the file
+/// inside the environment says what was installed last.
+fn python(environment: &Path, requirements: &Path) -> Result<()> {
+    let wanted = std::fs::read_to_string(requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    let stamp = environment.join(".installed");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(environment))?;
+    // Newer Pythons write this file themselves: the directory ignores itself.
+    std::fs::write(environment.join(".gitignore"), "*\n")
+        .with_context(|| format!("cannot write into {}", environment.display()))?;
+    let mut pip = Command::new(environment.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+    run(pip.arg(requirements))?;
+    std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+}
+
+/// Installs the locked packages. `npm ci` starts from nothing each time, so a
+/// copy of the lock file says whether it has to run.
+fn node(directory: &Path) -> Result<()> {
+    let recent = "const [major, minor] = process.versions.node.split('.').map(Number);\
+                  process.exit(major > 20 || (major === 20 && minor >= 18) ? 0 : 1)";
+    if !works("node", &["-e", recent]) {
+        bail!("the JavaScript SDK needs Node 20.18 or newer; `node --version` says what is here");
+    }
+    let lock = directory.join("package-lock.json");
+    let wanted = std::fs::read_to_string(&lock)
+        .with_context(|| format!("cannot read {}", lock.display()))?;
+    let stamp = directory.join("node_modules/.installed");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    let mut command = Command::new("npm");
+    command.args(["ci", "--no-audit", "--no-fund"]).current_dir(directory);
+    run(&mut command)?;
+    std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+}
