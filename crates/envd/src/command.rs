@@ -41,13 +41,14 @@ impl Command {
         config: ProcessConfig,
         tag: Option<String>,
         input: Input,
+        output: Output,
     ) -> Command {
         Command {
             pid,
             config,
             tag,
             input,
-            output: Output::new(),
+            output,
             exit: Cell::new(None),
             exited: CancellationToken::new(),
             booked: Cell::new(None),

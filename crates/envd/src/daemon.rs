@@ -27,6 +27,7 @@ use crate::{
     Options,
     command::Command,
     control::{Control, Ticket},
+    output::Budget,
     reaper, server, spawn, system,
     table::Table,
     teardown::{self, LeftOver},
@@ -75,6 +76,8 @@ pub(crate) struct Daemon {
     /// What every command starts with, as the host decided.
     pub(crate) claim: RefCell<Init>,
     pub(crate) table: Table,
+    /// What all commands' output together may keep.
+    pub(crate) budget: Rc<Budget>,
     pub(crate) control: Control,
     /// All tasks but those that end with `serve`.
     pub(crate) tasks: TaskTracker,
@@ -137,6 +140,7 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
         descriptors,
         claim: RefCell::default(),
         table: Table::default(),
+        budget: Rc::default(),
         control: Control::new(),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),

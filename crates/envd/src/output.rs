@@ -8,8 +8,9 @@
 //!
 //! A chunk is what one read gave, so the work is per chunk and not per line.
 //! Events are numbered from 1 over the command's whole life. At most a
-//! mebibyte stays, but nothing that an attached reader has yet to get goes: the
-//! pumps wait for readers that are far behind, which bounds it.
+//! mebibyte stays, less when many commands are busy, but nothing that an attached
+//! reader has yet to get goes: the pumps wait for readers that are far behind,
+//! which bounds it.
 
 mod store;
 
@@ -22,6 +23,7 @@ use tokio::{
 };
 use wire::{ConnectError, Stream, process::process_event::EndEvent};
 
+pub(crate) use store::Budget;
 use store::{Congestion, Store};
 
 /// The output of one command.
@@ -58,8 +60,8 @@ pub(crate) enum Next {
 }
 
 impl Output {
-    pub(crate) fn new() -> Output {
-        Output { store: RefCell::new(Store::new()), room: Notify::new() }
+    pub(crate) fn new(budget: Rc<Budget>) -> Output {
+        Output { store: RefCell::new(Store::new(budget)), room: Notify::new() }
     }
 
     /// Adds what was written and tells the readers.

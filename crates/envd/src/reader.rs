@@ -12,11 +12,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use wire::{
-    Code, Codec, ConnectError, encode_data, end_of_stream, frame,
+    Code, Codec, ConnectError, Stream, encode_data, end_of_stream, frame,
     process::{
         process_event::{KeepAlive, StartEvent},
         response,
@@ -38,6 +38,8 @@ pub(crate) struct Reader {
     first_event: u64,
     codec: Codec,
     stage: Stage,
+    /// Taken and not yet sent: what did not fit into the last frame.
+    rest: Option<(Stream, Bytes)>,
     last_frame: Instant,
     interval: Duration,
     keepalive: Pin<Box<Sleep>>,
@@ -67,6 +69,7 @@ impl Reader {
             first_event,
             codec,
             stage: Stage::Start,
+            rest: None,
             last_frame: Instant::now(),
             interval,
             keepalive: Box::pin(sleep(interval)),
@@ -98,12 +101,20 @@ impl Reader {
             self.stage = Stage::Data;
         }
         while out.len() < FRAME {
-            match self.command.output.take(self.id) {
+            let next = match self.rest.take() {
+                Some((stream, bytes)) => Next::Data(stream, bytes),
+                None => self.command.output.take(self.id),
+            };
+            match next {
                 Next::Nothing => break,
-                Next::Data(stream, bytes) => {
+                Next::Data(stream, mut bytes) => {
                     // Base64 and what surrounds a line of usual length.
-                    out.reserve(2 * bytes.len());
-                    encode_data(self.codec, stream, &bytes, &mut out);
+                    out.reserve((2 * bytes.len()).min(FRAME));
+                    let sent = encode_data(self.codec, stream, &bytes, FRAME, &mut out);
+                    if sent < bytes.len() {
+                        bytes.advance(sent);
+                        self.rest = Some((stream, bytes));
+                    }
                 }
                 Next::Ended(event) => {
                     frame(&event.encode_response(self.codec), &mut out);

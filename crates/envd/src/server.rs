@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Bytes hyper takes ahead of what a connection has accepted.
-const WRITE_AHEAD: usize = 128 << 10;
+const WRITE_AHEAD: usize = 64 << 10;
 /// How long to wait when accepting fails: usually all descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

@@ -67,6 +67,8 @@ impl Envd {
             .pool_max_idle_per_host(16)
             .pool_idle_timeout(Duration::from_secs(60))
             .pool_timer(hyper_util::rt::TokioTimer::new())
+            // What a stream may have in flight here; hyper's own choice is 400 KiB.
+            .http1_max_buf_size(128 << 10)
             .build(Dial { instance });
         Envd { client }
     }

@@ -77,10 +77,17 @@ pub fn events_in(stream: Stream, bytes: &[u8]) -> u64 {
 }
 
 /// Appends `bytes` as framed data events (`{"event":{"data":{"stdout":"…"}}}`),
-/// one for each event in it.
-pub fn encode_data(codec: Codec, stream: Stream, bytes: &[u8], out: &mut BytesMut) {
+/// one for each event in it, until `out` is `enough` bytes long: short lines
+/// grow tenfold. Returns how many of `bytes` that took.
+pub fn encode_data(
+    codec: Codec,
+    stream: Stream,
+    bytes: &[u8],
+    enough: usize,
+    out: &mut BytesMut,
+) -> usize {
     let mut rest = bytes;
-    while !rest.is_empty() {
+    while !rest.is_empty() && out.len() < enough {
         let (event, tail) = rest.split_at(next_event(stream, rest));
         rest = tail;
         match codec {
@@ -88,6 +95,7 @@ pub fn encode_data(codec: Codec, stream: Stream, bytes: &[u8], out: &mut BytesMu
             Codec::Proto => encode_proto(stream, event, out),
         }
     }
+    bytes.len() - rest.len()
 }
 
 fn encode_json(stream: Stream, event: &[u8], out: &mut BytesMut) {
@@ -149,6 +157,7 @@ mod tests {
     use super::{Stream, encode_data, events_in};
     use crate::{Codec, frame, process as pb};
 
+    const ALL: usize = usize::MAX;
     const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Pty];
 
     /// What the generated types make of one data event.
@@ -168,10 +177,10 @@ mod tests {
     #[test]
     fn a_data_event_has_golden_bytes() {
         let mut out = BytesMut::new();
-        encode_data(Codec::Json, Stream::Stdout, b"hello\n", &mut out);
+        encode_data(Codec::Json, Stream::Stdout, b"hello\n", ALL, &mut out);
         assert_eq!(&out[..], b"\0\0\0\0\x28{\"event\":{\"data\":{\"stdout\":\"aGVsbG8K\"}}}");
         out.clear();
-        encode_data(Codec::Proto, Stream::Stderr, b"oops\n", &mut out);
+        encode_data(Codec::Proto, Stream::Stderr, b"oops\n", ALL, &mut out);
         assert_eq!(&out[..], b"\0\0\0\0\x0b\x0a\x09\x12\x07\x12\x05oops\n");
     }
 
@@ -194,7 +203,7 @@ mod tests {
             event.push(b'\n');
             for codec in [Codec::Json, Codec::Proto] {
                 let mut out = BytesMut::new();
-                encode_data(codec, stream, &event, &mut out);
+                encode_data(codec, stream, &event, ALL, &mut out);
                 prop_assert_eq!(&out, &generated(codec, stream, &event));
             }
         }
@@ -202,10 +211,16 @@ mod tests {
         #[test]
         fn no_byte_is_lost(
             bytes in prop::collection::vec(prop::sample::select(&b"\nabc"[..]), 0..3000),
+            pace in 1usize..500,
             stream in prop::sample::select(&STREAMS[..]),
         ) {
             let mut out = BytesMut::new();
-            encode_data(Codec::Proto, stream, &bytes, &mut out);
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let enough = out.len() + pace;
+                rest = &rest[encode_data(Codec::Proto, stream, rest, enough, &mut out)..];
+                prop_assert!(out.len() < enough + stream.event_limit() + 32);
+            }
             let mut decoder = crate::EnvelopeDecoder::new(1 << 20);
             decoder.push(&out);
             let mut seen = Vec::new();

@@ -1,7 +1,7 @@
 //! The chunks of one command's output and the cursors into them, without a
 //! clock or a task of their own.
 
-use std::{collections::VecDeque, rc::Rc, task::Waker, time::Duration};
+use std::{cell::Cell, collections::VecDeque, rc::Rc, task::Waker, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -11,8 +11,12 @@ use super::{Begin, Next, ReaderId};
 
 /// Bytes of output kept for readers to come.
 const KEPT: usize = 1 << 20;
+/// Bytes that all commands may keep together before each keeps only `SCARCE`.
+const TOGETHER: usize = 32 << 20;
+/// Bytes a command keeps when many are busy at once.
+const SCARCE: usize = 64 << 10;
 /// Bytes a reader may be behind before the command has to wait for it.
-const LAG: u64 = 256 << 10;
+const LAG: u64 = 128 << 10;
 /// How long a reader may make no progress while others could.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a chunk costs beside its bytes.
@@ -28,7 +32,12 @@ pub(super) enum Congestion {
     SomeUntil(Instant),
 }
 
+/// Bytes kept by all commands of the sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Budget(Cell<usize>);
+
 pub(super) struct Store {
+    budget: Rc<Budget>,
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk that is still here.
     first_chunk: u64,
@@ -62,8 +71,9 @@ pub(super) struct Slot {
 }
 
 impl Store {
-    pub(super) fn new() -> Store {
+    pub(super) fn new(budget: Rc<Budget>) -> Store {
         Store {
+            budget,
             chunks: VecDeque::new(),
             first_chunk: 0,
             kept: 0,
@@ -81,10 +91,11 @@ impl Store {
         }
         let events = events_in(stream, &bytes);
         self.written += bytes.len() as u64;
-        self.kept += bytes.len() + CHUNK_COST;
+        self.keep(bytes.len() + CHUNK_COST);
         self.chunks.push_back(Chunk { first_event: self.next_event, events, stream, bytes });
         self.next_event += events;
-        self.evict(KEPT);
+        let limit = if self.budget.0.get() > TOGETHER { SCARCE } else { KEPT };
+        self.evict(limit);
         self.wake_readers();
     }
 
@@ -158,11 +169,21 @@ impl Store {
             && let Some(chunk) = self.chunks.pop_front()
         {
             self.first_chunk += 1;
-            self.kept -= chunk.bytes.len() + CHUNK_COST;
+            self.give_up(chunk.bytes.len() + CHUNK_COST);
         }
         if self.chunks.is_empty() {
             self.chunks = VecDeque::new();
         }
+    }
+
+    fn keep(&mut self, bytes: usize) {
+        self.kept += bytes;
+        self.budget.0.update(|total| total + bytes);
+    }
+
+    fn give_up(&mut self, bytes: usize) {
+        self.kept -= bytes;
+        self.budget.0.update(|total| total - bytes);
     }
 
     /// Looks at how far readers are behind, and cuts off those that made no
@@ -197,6 +218,12 @@ impl Store {
         for slot in &mut self.readers {
             slot.wake();
         }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.give_up(self.kept);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     daemon::Daemon,
     environment,
     fault::Fault,
-    output::Begin,
+    output::{Begin, Output},
     reader::Reader,
     spawn::{Plan, Wiring},
     supervise::{Deadline, supervise},
@@ -52,7 +52,9 @@ pub(super) async fn start(
 
     // From here to the task nothing is awaited, so no exit can be missed.
     let spawned = plan.spawn(&daemon.groups).map_err(|err| err.answer())?;
-    let command = Rc::new(Command::new(spawned.pid, config, request.tag, spawned.input));
+    let output = Output::new(Rc::clone(&daemon.budget));
+    let command = Command::new(spawned.pid, config, request.tag, spawned.input, output);
+    let command = Rc::new(command);
     daemon.table.insert(Rc::clone(&command));
     let reader = Reader::attach(Rc::clone(&command), Begin::Now, codec, metadata.keepalive);
     let deadline = deadline.map(|at| Deadline { at, reader: reader.id() });

@@ -11,13 +11,26 @@ use std::{
 
 use rustix::process::Pid;
 
+use super::spec::{Defence, Spec};
+
 /// Namespaces that a sandbox's init begins in. They belong to the host's users,
 /// so the sandbox's root has no power over any of them.
-pub(super) const BOX: u64 = (libc::CLONE_NEWNS
+const BOX: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC) as u64;
+
+/// The namespaces of this sandbox: `BOX`, less what a test leaves out.
+pub(super) fn namespaces(spec: &Spec) -> u64 {
+    let optional = [
+        (Defence::OwnProcesses, libc::CLONE_NEWPID),
+        (Defence::OwnNetwork, libc::CLONE_NEWNET),
+        (Defence::OwnMessages, libc::CLONE_NEWIPC),
+    ];
+    let left_out = optional.iter().filter(|(defence, _)| !spec.has(*defence));
+    left_out.fold(BOX, |namespaces, (_, flag)| namespaces & !(*flag as u64))
+}
 
 /// A user namespace alone.
 pub(super) const USERS: u64 = libc::CLONE_NEWUSER as u64;

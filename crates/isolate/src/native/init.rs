@@ -21,7 +21,12 @@ use rustix::{
 };
 
 use super::{
-    capabilities, cgroup::Cgroup, clone, loopback, mount::Detached, root, seccomp, spec::Spec,
+    capabilities,
+    cgroup::Cgroup,
+    clone, loopback,
+    mount::Detached,
+    root, seccomp,
+    spec::{Defence, Spec},
 };
 
 /// What init inherits.
@@ -63,7 +68,9 @@ fn walk(
 ) -> Result<std::convert::Infallible, Failed> {
     step("join its cgroups", || cgroup.join())?;
     step("leave the host's cgroup view", || Ok(nix::sched::unshare(CloneFlags::CLONE_NEWCGROUP)?))?;
-    step("bring its loopback up", loopback::up)?;
+    if spec.has(Defence::OwnNetwork) {
+        step("bring its loopback up", loopback::up)?;
+    }
     // Taken before the tree changes: the program has no name inside.
     let program = step("take its program", || {
         let program = Detached::copy_of(&spec.program)?;
@@ -76,7 +83,9 @@ fn walk(
     step("name itself", || Ok(rustix::system::sethostname(spec.id.as_bytes())?))?;
     step("arrange its descriptors", || arrange(inheritance))?;
     step("become its own root", || {
-        move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))?;
+        if spec.has(Defence::OwnUsers) {
+            move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))?;
+        }
         let (uid, gid) = (Uid::ROOT, Gid::ROOT);
         rustix::thread::set_thread_groups(&[])?;
         rustix::thread::set_thread_res_gid(gid, gid, gid)?;
@@ -88,8 +97,12 @@ fn walk(
     })?;
     // Before the capabilities: without no_new_privs, which sudo could not live
     // with, loading a filter takes the sandbox's own CAP_SYS_ADMIN.
-    step("load its system call filter", || seccomp::load(&filter))?;
-    step("give up capabilities", capabilities::restrict)?;
+    if spec.has(Defence::Seccomp) {
+        step("load its system call filter", || seccomp::load(&filter))?;
+    }
+    if spec.has(Defence::Capabilities) {
+        step("give up capabilities", capabilities::restrict)?;
+    }
     let arguments: Result<Vec<_>, _> =
         spec.arguments.iter().map(|argument| CString::new(argument.as_bytes())).collect();
     step("execute its program", || {

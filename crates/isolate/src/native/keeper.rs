@@ -33,7 +33,7 @@ use rustix::{
 
 use super::{
     cgroup::{Cgroup, Layout},
-    clone::{self, BOX, Split},
+    clone::{self, Split},
     init::{self, Inheritance},
     spec::{Cause, Exit, Spec},
     users,
@@ -84,7 +84,7 @@ fn start(spec: &Spec, cgroup: &Cgroup, listener: OwnedFd) -> io::Result<Living> 
     let (heard, told) = pipe()?;
     let told = clone::aside(told)?;
     let groups = cgroup.doors()?.into_iter().map(OwnedFd::from).collect();
-    let (pid, pidfd) = match clone::clone(BOX)? {
+    let (pid, pidfd) = match clone::clone(clone::namespaces(spec))? {
         Split::Child => {
             let inheritance = Inheritance { leash, listener, groups };
             let failed = init::become_init(spec, Path::new("."), &users, cgroup, inheritance);

@@ -27,7 +27,7 @@ use rustix::{
 
 use super::{
     mount::{Detached, mount_point, open_beneath},
-    spec::Spec,
+    spec::{Defence, Spec},
 };
 
 const QUIET: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
@@ -74,7 +74,7 @@ pub(super) fn enter(spec: &Spec, disk: &Path, users: &OwnedFd) -> io::Result<()>
     proc(&at_root, spec)?;
     dev(&at_root, spec)?;
     sys(&at_root, spec)?;
-    pivot(&at_root)
+    pivot(&at_root, spec)
 }
 
 fn overlay(
@@ -100,22 +100,27 @@ fn overlay(
 fn proc(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     let proc = Detached::new("proc", &[], QUIET)?;
     proc.attach(&mount_point(root, "proc")?)?;
-    // Low ports are as good as high ones to a sandbox that has its own network.
-    write(&proc, "sys/net/ipv4/ip_unprivileged_port_start", "0")?;
-    let ids = format!("{} {}", spec.first_id, spec.first_id + 65_535);
-    write(&proc, "sys/net/ipv4/ping_group_range", &ids)?;
+    if spec.has(Defence::OwnNetwork) {
+        // Low ports are as good as high ones to a sandbox that has its own network.
+        write(&proc, "sys/net/ipv4/ip_unprivileged_port_start", "0")?;
+        let ids = format!("{} {}", spec.first_id, spec.first_id + 65_535);
+        write(&proc, "sys/net/ipv4/ping_group_range", &ids)?;
+    }
     let covers = Detached::new("tmpfs", &[("size", "64k"), ("mode", "755")], QUIET)?;
     file(&covers, "empty", "")?;
     file(&covers, "meminfo", &meminfo(spec.limits.memory_mib))?;
     mkdirat(&covers, "nothing", Mode::from_raw_mode(0o555))?;
     covers.read_only()?;
-    for (cover, names) in [("nothing", &HIDDEN_DIRECTORIES[..]), ("empty", &HIDDEN_FILES[..])] {
-        for name in names {
-            hide(&proc, name, &covers, cover)?;
+    if spec.has(Defence::ProcMasks) {
+        for (cover, names) in [("nothing", &HIDDEN_DIRECTORIES[..]), ("empty", &HIDDEN_FILES[..])] {
+            for name in names {
+                hide(&proc, name, &covers, cover)?;
+            }
         }
     }
     hide(&proc, "meminfo", &covers, "meminfo")?;
-    for name in READ_ONLY {
+    let read_only = if spec.has(Defence::ReadOnlyKernel) { &READ_ONLY[..] } else { &[] };
+    for name in read_only {
         let copy = Detached::copy_at(&proc, Path::new(name))?;
         copy.read_only()?;
         copy.attach(&proc.open(name, OFlags::PATH)?)?;
@@ -180,16 +185,20 @@ fn sys(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     for name in ["online", "possible", "present"] {
         file(&sys, &format!("devices/system/cpu/{name}"), &range)?;
     }
-    sys.read_only()?;
+    if spec.has(Defence::ReadOnlyKernel) {
+        sys.read_only()?;
+    }
     sys.attach(&mount_point(root, "sys")?)
 }
 
 /// Makes `root` the root and lets go of the host's tree.
-fn pivot(root: &OwnedFd) -> io::Result<()> {
+fn pivot(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     rustix::process::fchdir(root)?;
     rustix::process::pivot_root(".", ".")?;
     // The old root lies over the new one now; see pivot_root(2).
-    unmount(".", UnmountFlags::DETACH)?;
+    if spec.has(Defence::OwnTree) {
+        unmount(".", UnmountFlags::DETACH)?;
+    }
     rustix::process::chdir("/")?;
     Ok(())
 }

@@ -24,6 +24,41 @@ pub(crate) struct Spec {
     pub(crate) limits: Limits,
     /// When it ends, whatever the server does, in Unix milliseconds.
     pub(crate) deadline_ms: u64,
+    /// Walls that are left out: how a test shows what each of them holds back.
+    /// The server writes none, and no flag or variable of it leads here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) without: Vec<Defence>,
+}
+
+impl Spec {
+    /// Whether this wall is built, as each one is outside of tests.
+    pub(crate) fn has(&self, defence: Defence) -> bool {
+        !self.without.contains(&defence)
+    }
+}
+
+/// A wall that a sandbox can be built without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Defence {
+    /// The system call filter.
+    Seccomp,
+    /// The cut of the capability sets.
+    Capabilities,
+    /// The user namespace: without it the sandbox's root is the host's.
+    OwnUsers,
+    /// The pid namespace.
+    OwnProcesses,
+    /// The network namespace.
+    OwnNetwork,
+    /// The namespace of System V and POSIX messages.
+    OwnMessages,
+    /// Letting go of the host's tree after the change of root.
+    OwnTree,
+    /// Empty files over those of `/proc` that tell about the host.
+    ProcMasks,
+    /// `/sys` and the parts of `/proc` that may only be read.
+    ReadOnlyKernel,
 }
 
 /// The host's `/usr`, seen through what lies over it.

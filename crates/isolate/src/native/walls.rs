@@ -83,6 +83,7 @@ impl Native {
             first_id: range.first_id(),
             limits: plan.limits,
             deadline_ms: plan.deadline_ms,
+            without: Vec::new(),
         };
         let prepared = prepare(&state, &spec).and_then(|listener| self.spawn(&state, listener));
         let ended = match prepared {

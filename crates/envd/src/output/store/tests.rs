@@ -6,14 +6,14 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use wire::{Code, Stream};
 
-use super::{Congestion, KEPT, LAG, PATIENCE, Store};
+use super::{Congestion, KEPT, LAG, PATIENCE, SCARCE, Store, TOGETHER};
 use crate::{
     exit::Exit,
     output::{Begin, Next, ReaderId},
 };
 
 fn store(texts: &[&'static str]) -> Store {
-    let mut store = Store::new();
+    let mut store = Store::new(Rc::default());
     for text in texts {
         store.publish(Stream::Stdout, Bytes::from_static(text.as_bytes()));
     }
@@ -128,5 +128,22 @@ fn a_reader_without_progress_is_cut_off_when_others_could_go_on() {
     assert_eq!(store.congestion(later + PATIENCE), Congestion::Clear);
     let Next::Cut(error) = store.take(slow) else { panic!("not cut off") };
     assert_eq!(error.code, Code::ResourceExhausted);
-    assert!(error.message.starts_with("reader was too slow: 262145 bytes behind"));
+    let expected = format!("reader was too slow: {} bytes behind", LAG + 1);
+    assert!(error.message.starts_with(&expected), "{}", error.message);
+}
+
+#[test]
+fn many_busy_commands_together_keep_less_each() {
+    let budget = Rc::default();
+    let mut stores: Vec<Store> = (0..100).map(|_| Store::new(Rc::clone(&budget))).collect();
+    for store in &mut stores {
+        for _ in 0..16 {
+            filler(store, 64 << 10);
+        }
+    }
+    assert!(stores[0].kept > KEPT / 2, "the first had room");
+    assert!(stores[99].kept < 4 * SCARCE, "the last had not");
+    assert!(budget.0.get() < TOGETHER + 100 * 4 * SCARCE);
+    drop(stores);
+    assert_eq!(budget.0.get(), 0);
 }
