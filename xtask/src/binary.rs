@@ -1,5 +1,5 @@
-//! Building the programs. All of them end up in `target/release`, and
-//! `mayfly-envd` there is always the static one, whatever cargo did before.
+//! Building the programs. All of them end up in `target/release`, and the ones
+//! in and beside sandboxes are always static there, whatever cargo did before.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::step::{cargo, root, run};
 /// Builds every program of the workspace.
 pub(crate) fn build_all() -> Result<()> {
     run(&mut cargo(["build", "--release", "--workspace"])?)?;
-    build_envd()
+    build_static()
 }
 
 /// Builds what serving needs and becomes the server. Returns only on failure.
@@ -31,16 +31,21 @@ fn build_server() -> Result<()> {
     // Every program and no test. The daemon is built once, as a static one.
     let mut command = cargo(["build", "--release", "--workspace", "--bins"])?;
     run(command.args(["--exclude", "xtask", "--exclude", "mayfly-envd"]))?;
-    build_envd()
+    build_static()
 }
 
-/// Builds the daemon that runs inside sandboxes. It comes last: every other
-/// cargo command that touches the package puts a dynamic one in its place.
-pub(crate) fn build_envd() -> Result<()> {
-    let name = ["--package", "mayfly-envd", "--bin", "mayfly-envd"];
-    let mut command = cargo(["rustc", "--release"])?;
-    run(command.args(name).args(["--", "-C", "target-feature=+crt-static"]))?;
-    require_static(&root()?.join("target/release/mayfly-envd"))
+/// Builds the daemon inside sandboxes, which may have no C library, and their
+/// keeper, which starts faster without. They come last: every other cargo
+/// command that touches their packages puts dynamic ones in their place.
+pub(crate) fn build_static() -> Result<()> {
+    for (package, program) in [("mayfly-envd", "mayfly-envd"), ("mayfly-isolate", "mayfly-keeper")]
+    {
+        let mut command = cargo(["rustc", "--release"])?;
+        command.args(["--package", package, "--bin", program]);
+        run(command.args(["--", "-C", "target-feature=+crt-static"]))?;
+        require_static(&root()?.join("target/release").join(program))?;
+    }
+    Ok(())
 }
 
 fn require_static(program: &Path) -> Result<()> {

@@ -35,7 +35,7 @@ pub(crate) fn test_all(filter: Option<&str>) -> Result<ExitCode> {
             report.step("format", || run(&mut cargo(["fmt", "--all", "--check"])?));
             report.step("clippy", || run(&mut clippy()?));
             report.tests("cargo test", Runner::Cargo, cargo_test(filter)?);
-            report.step("static envd", binary::build_envd)
+            report.step("static programs", binary::build_static)
         };
     if ready {
         report.tests("python sdk", Runner::Pytest, pytest(filter)?);

@@ -5,7 +5,10 @@ use std::{
     cell::RefCell,
     ffi::OsString,
     io,
-    os::{fd::OwnedFd, unix::net::UnixListener as StdListener},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixListener as StdListener,
+    },
     path::PathBuf,
     rc::Rc,
     time::Duration,
@@ -16,7 +19,10 @@ use rustix::process::{
     set_dumpable_behavior, setrlimit,
 };
 use tokio::{
-    net::{UnixListener, unix::pipe::Receiver},
+    net::{
+        UnixListener,
+        unix::pipe::{Receiver, Sender},
+    },
     signal::unix::{SignalKind, signal},
     task::LocalSet,
 };
@@ -24,13 +30,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::{ControlMessage, Init, Outcome};
 
 use crate::{
-    Options,
+    Listen, Options,
     command::Command,
     control::{Control, Ticket},
     output::Budget,
     reaper, server, spawn, system,
     table::Table,
     teardown::{self, LeftOver},
+    tunnel,
 };
 
 /// How long a client waits for the host to have been told what it is told next.
@@ -118,7 +125,7 @@ impl Daemon {
 /// Serves until the host is gone or asks for the end.
 pub fn run(options: Options) -> Result<(), DaemonError> {
     system::reset_signals().map_err(DaemonError::Setup)?;
-    let listener = listener(options.listen)?;
+    let entrance = Entrance::open(options.listen)?;
     let groups = options.groups.iter().map(|descriptor| system::adopt(*descriptor));
     let groups = groups.collect::<io::Result<Vec<_>>>().map_err(DaemonError::Setup)?;
     system::close_descriptors_on_exec().map_err(DaemonError::Setup)?;
@@ -147,20 +154,52 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Setup)?;
-    LocalSet::new().block_on(&runtime, serve(daemon, listener))
+    LocalSet::new().block_on(&runtime, serve(daemon, entrance))
 }
 
-async fn serve(daemon: Rc<Daemon>, listener: StdListener) -> Result<(), DaemonError> {
-    let listener = UnixListener::from_std(listener).map_err(DaemonError::Setup)?;
-    let leash = leash().map_err(DaemonError::Leash)?;
+/// Where connections come from.
+enum Entrance {
+    Listener(StdListener),
+    Tunnel,
+}
+
+impl Entrance {
+    fn open(listen: Listen) -> Result<Entrance, DaemonError> {
+        match listen {
+            Listen::Descriptor(number) => Ok(Entrance::Listener(listener(number)?)),
+            Listen::Tunnel => Ok(Entrance::Tunnel),
+        }
+    }
+
+    /// Serves every connection until the host is gone.
+    async fn serve(self, daemon: &Rc<Daemon>) -> Result<(), DaemonError> {
+        let leash = leash().map_err(DaemonError::Leash)?;
+        match self {
+            Entrance::Listener(listener) => {
+                let listener = UnixListener::from_std(listener).map_err(DaemonError::Setup)?;
+                tokio::select! {
+                    () = server::accept(daemon, listener) => {}
+                    () = held(leash) => {}
+                }
+            }
+            Entrance::Tunnel => {
+                let output = standard(rustix::stdio::stdout()).map_err(DaemonError::Leash)?;
+                let output = Sender::from_owned_fd_unchecked(output).map_err(DaemonError::Leash)?;
+                tunnel::serve(daemon, leash, output).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn serve(daemon: Rc<Daemon>, entrance: Entrance) -> Result<(), DaemonError> {
     let mut children = signal(SignalKind::child()).map_err(DaemonError::Setup)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
-    // The listener closes with the first of these that is ready.
+    // The entrance closes with the first of these that is ready.
     tokio::select! {
-        () = server::accept(&daemon, listener) => {}
+        served = entrance.serve(&daemon) => served?,
         () = reaper::reap(&daemon.table, &mut children) => {}
         () = daemon.table.expire() => {}
-        () = held(leash) => {}
         _ = terminate.recv() => {}
     }
     teardown::teardown(&daemon, &mut children)
@@ -183,9 +222,14 @@ fn listener(descriptor: i32) -> Result<StdListener, DaemonError> {
 
 /// The host holds the other end of our standard input for as long as it lives.
 fn leash() -> io::Result<Receiver> {
-    let leash = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-    spawn::set_nonblocking(&leash)?;
-    Receiver::from_owned_fd_unchecked(leash)
+    Receiver::from_owned_fd_unchecked(standard(rustix::stdio::stdin())?)
+}
+
+/// A copy of a standard descriptor that can be waited for.
+fn standard(descriptor: impl AsFd) -> io::Result<OwnedFd> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?;
+    spawn::set_nonblocking(&copy)?;
+    Ok(copy)
 }
 
 /// Returns when the host is gone.

@@ -10,6 +10,7 @@ mod options;
 mod daemon;
 mod flush_watch;
 mod server;
+mod tunnel;
 
 mod connect;
 mod fault;
@@ -37,4 +38,4 @@ mod reaper;
 mod teardown;
 
 pub use daemon::{DaemonError, run};
-pub use options::{Invocation, Options, OptionsError};
+pub use options::{Invocation, Listen, Options, OptionsError};

@@ -1,4 +1,4 @@
-//! The command line. It has five options, so it is read by hand: the daemon is
+//! The command line. It has six options, so it is read by hand: the daemon is
 //! in every sandbox and stays small.
 
 use std::{ffi::OsString, os::fd::RawFd, path::PathBuf};
@@ -15,14 +15,23 @@ pub enum Invocation {
 /// How to serve.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
-    /// An inherited Unix socket that listens.
-    pub listen: RawFd,
+    /// Where connections come from.
+    pub listen: Listen,
     /// Home of commands that run as our own user; the passwd file's when absent.
     pub home: Option<PathBuf>,
     /// Inherited `cgroup.procs` files: every command joins these groups.
     pub groups: Vec<RawFd>,
     /// Put before every command's arguments, such as `jexec -l -U root e2b-7`.
     pub wrap: Vec<OsString>,
+}
+
+/// Where connections come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// An inherited Unix socket that listens.
+    Descriptor(RawFd),
+    /// A tunnel over standard input and output.
+    Tunnel,
 }
 
 /// Why the command line was not understood.
@@ -39,11 +48,12 @@ pub enum OptionsError {
     #[error("--home wants an absolute path")]
     RelativeHome,
     /// Nothing to serve on.
-    #[error("--listen-fd is required")]
+    #[error("--listen-fd or --tunnel is required")]
     NoListener,
     /// An option that does not exist.
     #[error(
-        "option {0:?} is not known; there are --listen-fd, --group-fd, --home, --wrap and --version"
+        "option {0:?} is not known; there are --listen-fd, --tunnel, --group-fd, --home, --wrap \
+         and --version"
     )]
     Unknown(OsString),
 }
@@ -62,8 +72,10 @@ impl Options {
             match argument.to_str() {
                 Some("--version") => return Ok(Invocation::Version),
                 Some("--listen-fd") => {
-                    listen = Some(descriptor("--listen-fd", arguments.next())?);
+                    let number = descriptor("--listen-fd", arguments.next())?;
+                    listen = Some(Listen::Descriptor(number));
                 }
+                Some("--tunnel") => listen = Some(Listen::Tunnel),
                 Some("--group-fd") => {
                     groups.push(descriptor("--group-fd", arguments.next())?);
                 }
@@ -94,7 +106,7 @@ fn descriptor(option: &'static str, value: Option<OsString>) -> Result<RawFd, Op
 
 #[cfg(test)]
 mod tests {
-    use super::{Invocation, Options, OptionsError};
+    use super::{Invocation, Listen, Options, OptionsError};
 
     #[track_caller]
     fn check(line: &str, expected: Result<Invocation, OptionsError>) {
@@ -105,7 +117,7 @@ mod tests {
     fn the_command_line_is_read() {
         check("--version", Ok(Invocation::Version));
         let options = Options {
-            listen: 3,
+            listen: Listen::Descriptor(3),
             groups: vec![4, 5],
             home: Some("/home/user".into()),
             wrap: vec!["jexec".into(), "-l".into()],
@@ -114,6 +126,13 @@ mod tests {
             "--wrap jexec --listen-fd 3 --group-fd 4 --home /home/user --group-fd 5 --wrap -l",
             Ok(Invocation::Serve(options)),
         );
+    }
+
+    #[test]
+    fn a_tunnel_takes_the_place_of_a_socket() {
+        let options =
+            Options { listen: Listen::Tunnel, groups: Vec::new(), home: None, wrap: Vec::new() };
+        check("--tunnel", Ok(Invocation::Serve(options)));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) async fn accept(daemon: &Rc<Daemon>, listener: UnixListener) {
 
 /// Serves one connection. At the end of the sandbox it is dropped as it is,
 /// unless the host has yet to read from it.
-async fn connection(daemon: Rc<Daemon>, stream: UnixStream) {
+pub(crate) async fn connection(daemon: Rc<Daemon>, stream: UnixStream) {
     let connection = Rc::new(Connection::default());
     let io = FlushWatch::new(stream, Rc::clone(&connection), Rc::clone(&daemon));
     let service = service_fn(|request| {

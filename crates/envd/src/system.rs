@@ -122,8 +122,10 @@ pub(crate) fn adopt(descriptor: RawFd) -> io::Result<OwnedFd> {
 /// Marks every descriptor but the standard ones as not for commands.
 pub(crate) fn close_descriptors_on_exec() -> io::Result<()> {
     let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+    // No descriptor is higher, and gVisor takes the number for a signed one.
+    let last = libc::c_int::MAX as libc::c_uint;
     // SAFETY: sets a flag on descriptors and closes none.
-    match unsafe { libc::close_range(3, libc::c_uint::MAX, flags) } {
+    match unsafe { libc::close_range(3, last, flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

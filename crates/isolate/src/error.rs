@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::Tier;
+
 /// A failure of one step, with what it was about.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -34,6 +36,32 @@ pub enum Error {
     /// The sandbox's keeper could not build or end it.
     #[error("{detail}")]
     Keeper {
+        /// Its last words.
+        detail: String,
+    },
+    /// The tier needs what this host or this user has not.
+    #[error("tier `{tier}` needs {what}")]
+    Unavailable {
+        /// The tier.
+        tier: Tier,
+        /// What it needs.
+        what: &'static str,
+    },
+    /// The tier cannot do this at all.
+    #[error("tier `{tier}` cannot {what}")]
+    Unsupported {
+        /// The tier.
+        tier: Tier,
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// The runtime did not do what it was asked for.
+    #[error("{runtime} did not {action}: {detail}")]
+    Runtime {
+        /// Its name.
+        runtime: &'static str,
+        /// What was asked for.
+        action: &'static str,
         /// Its last words.
         detail: String,
     },

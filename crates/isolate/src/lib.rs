@@ -1,18 +1,21 @@
 //! The walls: starts a command behind them and takes everything down again.
 //!
 //! This crate does not know what the command is. It hands it a listening
-//! socket, keeps the other end, and promises that after `kill` nothing is
+//! socket or a tunnel, keeps the other end, and promises that after `kill` nothing is
 //! left: no process, no directory.
 
 mod error;
 mod native;
+mod oci;
 mod process;
+mod removal;
 mod tier;
 mod tree;
 mod walls;
 
 pub use error::Error;
 pub use native::{HostUsr, Limits, Native, keep};
+pub use oci::{Contained, Oci, Runtime};
 pub use process::Process;
 pub use tier::{BadTier, Tier};
-pub use walls::{Birth, Ended, Found, Instance, Plan, Root, Walls};
+pub use walls::{Birth, Ended, Found, Instance, Listen, Plan, Root, Walls};

@@ -37,7 +37,7 @@ use wire::SandboxId;
 use crate::{
     Error,
     tree::kill_tree,
-    walls::{Birth, Ended, Found, Instance, Plan, Walls},
+    walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
 };
 
 /// How long a child may take to clean up after itself before it is killed.
@@ -107,7 +107,7 @@ impl Process {
     fn start(&self, plan: &Plan<'_>) -> Result<Running, Error> {
         let prepared = self.prepare(plan.id)?;
         let birth = Birth {
-            listen: Self::LISTEN_FD,
+            listen: Listen::Descriptor(Self::LISTEN_FD),
             groups: Vec::new(),
             home: Some(prepared.directory.join("home")),
         };

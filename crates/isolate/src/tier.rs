@@ -9,6 +9,10 @@ pub enum Tier {
     Process,
     /// Linux namespaces, ids of its own, cgroups, a system call filter.
     Native,
+    /// gVisor: a kernel of its own in user space, through `runsc`.
+    Gvisor,
+    /// A container as Docker makes it, through `runc`.
+    Runc,
 }
 
 /// The name is no tier that this build can give.
@@ -18,7 +22,7 @@ pub enum BadTier {
     #[error("tier `{0}` is not in this version; use `native`")]
     NotYet(String),
     /// Not a tier at all.
-    #[error("`{0}` is not a tier; this version has `native` and `process`")]
+    #[error("`{0}` is not a tier; there are `native`, `gvisor`, `runc` and `process`")]
     Unknown(String),
 }
 
@@ -28,6 +32,8 @@ impl Tier {
         match self {
             Tier::Process => "process",
             Tier::Native => "native",
+            Tier::Gvisor => "gvisor",
+            Tier::Runc => "runc",
         }
     }
 }
@@ -45,7 +51,9 @@ impl FromStr for Tier {
         match name {
             "process" => Ok(Tier::Process),
             "native" => Ok(Tier::Native),
-            "gvisor" | "kubernetes" => Err(BadTier::NotYet(name.to_owned())),
+            "gvisor" => Ok(Tier::Gvisor),
+            "runc" => Ok(Tier::Runc),
+            "kubernetes" => Err(BadTier::NotYet(name.to_owned())),
             other => Err(BadTier::Unknown(other.to_owned())),
         }
     }
@@ -59,7 +67,9 @@ mod tests {
     fn a_tier_that_is_not_there_is_refused_by_name() {
         assert_eq!("process".parse(), Ok(Tier::Process));
         assert_eq!("native".parse(), Ok(Tier::Native));
-        assert_eq!("gvisor".parse::<Tier>(), Err(BadTier::NotYet("gvisor".into())));
+        assert_eq!("gvisor".parse(), Ok(Tier::Gvisor));
+        assert_eq!("runc".parse(), Ok(Tier::Runc));
+        assert_eq!("kubernetes".parse::<Tier>(), Err(BadTier::NotYet("kubernetes".into())));
         assert_eq!("none".parse::<Tier>(), Err(BadTier::Unknown("none".into())));
     }
 }

@@ -27,7 +27,7 @@ pub trait Walls: Send + Sync {
 
 /// A running program behind walls.
 pub trait Instance: Send + Sync {
-    /// Opens a connection to the program's listening socket.
+    /// Opens a connection to the program.
     fn dial(&self) -> BoxFuture<'_, io::Result<UnixStream>>;
 
     /// Waits until it is over, whatever the cause.
@@ -68,12 +68,22 @@ pub struct Root {
 
 /// What a program finds when it starts.
 pub struct Birth {
-    /// Descriptor of its listening socket.
-    pub listen: i32,
+    /// Where its connections come from.
+    pub listen: Listen,
     /// Descriptors through which its commands join their cgroups.
     pub groups: Vec<i32>,
     /// Its home on the host, for the tier without a file tree of its own.
     pub home: Option<PathBuf>,
+}
+
+/// Where a program's connections come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A listening socket, by its descriptor.
+    Descriptor(i32),
+    /// A tunnel over its standard input and output, of which it is the
+    /// accepting side. It ends with its input.
+    Tunnel,
 }
 
 /// Why an instance is over.

@@ -47,6 +47,16 @@ Examples:
 A running server sees every change within a second. Keys are stored as hashes: a lost
 key cannot be shown again, only rotated.";
 
+const TEMPLATE_EXAMPLES: &str = "\
+Examples:
+  mmdebstrap --variant=minbase bookworm rootfs.tar
+  mayfly template import debian rootfs.tar
+  mayfly template list --json
+  mayfly template remove debian
+
+`dev` is always there, also under the name `base`: it shows the host's own /usr
+and is for development. Import a `base` to take its place.";
+
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   mayfly doctor
@@ -76,6 +86,14 @@ pub(crate) enum Command {
     /// Serve sandboxes until SIGTERM or Ctrl-C
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArguments),
+    /// Stop the server, if it runs, and end every sandbox
+    ///
+    /// A server that is stopped by SIGTERM leaves its sandboxes alone, and the
+    /// next one finds them again. This ends them.
+    Down(ServeArguments),
+    /// Import, list and remove what sandboxes start from
+    #[command(after_help = TEMPLATE_EXAMPLES)]
+    Template(TemplateArguments),
     /// Make, list, revoke and rotate API keys
     #[command(after_help = KEYS_EXAMPLES)]
     Keys(KeysArguments),
@@ -104,6 +122,41 @@ pub(crate) struct ServeArguments {
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) flags: Layer,
+}
+
+/// What `template` takes.
+#[derive(Debug, Args)]
+pub(crate) struct TemplateArguments {
+    #[command(subcommand)]
+    pub(crate) command: TemplateCommand,
+    /// Directory of the server's data [env: MAYFLY_DATA] [default: ./mayfly-data]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data: Option<PathBuf>,
+    /// TOML file with settings [env: MAYFLY_CONFIG]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// What can be done to templates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplateCommand {
+    /// Make a template of a root file system: a directory, a .tar or a .tar.gz
+    Import {
+        /// What to call it: lowercase letters, digits, `-` and `_`
+        name: String,
+        /// Where the root file system is
+        source: PathBuf,
+    },
+    /// List all templates
+    List,
+    /// Remove an imported template
+    Remove {
+        /// Its name
+        name: String,
+    },
 }
 
 /// What `keys` takes.

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use isolate::Tier;
 use wire::Secret;
 
+use crate::cli::ServeArguments;
+
 #[cfg(test)]
 pub(crate) use layer::VARIABLES;
 pub(crate) use layer::{Layer, LogFormat};
@@ -72,6 +74,11 @@ pub(crate) enum ConfigError {
         port = .0.port()
     )]
     InsecureInPublic(SocketAddr),
+    #[error(
+        "tier `native` needs root, to build walls; run as root, or use --tier process, which has \
+         no walls, with code you trust"
+    )]
+    NativeTierNeedsRoot,
     #[error("`{0}` is not a domain: give a plain host name, without scheme, port or path")]
     BadDomain(String),
     #[error("there is no envd at `{0}`; build it with `cargo xtask build`, or name it with --envd")]
@@ -88,6 +95,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) beside: &'a Path,
     /// Whether there is a file.
     pub(crate) exists: &'a dyn Fn(&Path) -> bool,
+    /// Whether we run as root.
+    pub(crate) is_root: bool,
 }
 
 /// Merges the flags with this process's environment and the file they name.
@@ -107,6 +116,20 @@ pub(crate) fn read(flags: Layer, config: Option<PathBuf>) -> Result<Layer, Confi
     Ok(flags.over(environment).over(file))
 }
 
+impl ServeConfig {
+    /// Settings of `serve` from flags, environment and file, checked against
+    /// this host.
+    pub(crate) fn read(arguments: ServeArguments) -> Result<ServeConfig, ConfigError> {
+        let settings = read(arguments.flags, arguments.config)?;
+        let surroundings = Surroundings {
+            beside: &beside_executable()?,
+            exists: &Path::exists,
+            is_root: nix::unistd::geteuid().is_root(),
+        };
+        settings.resolve(given_key()?, &surroundings)
+    }
+}
+
 /// Directory of the running program.
 pub(crate) fn beside_executable() -> Result<PathBuf, ConfigError> {
     let executable = env::current_exe().map_err(|source| ConfigError::NoExecutable { source })?;
@@ -114,7 +137,7 @@ pub(crate) fn beside_executable() -> Result<PathBuf, ConfigError> {
 }
 
 /// The operator's own key, if there is one.
-pub(crate) fn given_key() -> Result<Option<Secret<String>>, ConfigError> {
+fn given_key() -> Result<Option<Secret<String>>, ConfigError> {
     match set(env::var_os("MAYFLY_API_KEY")).map(OsString::into_string) {
         None => Ok(None),
         Some(Ok(key)) => Ok(Some(Secret::new(key))),
@@ -141,7 +164,10 @@ impl Layer {
     ) -> Result<ServeConfig, ConfigError> {
         let exists = surroundings.exists;
         let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3000)));
-        let tier = self.tier.unwrap_or(Tier::Process);
+        let tier = self.tier.unwrap_or(Tier::Native);
+        if tier == Tier::Native && !surroundings.is_root {
+            return Err(ConfigError::NativeTierNeedsRoot);
+        }
         let access = match self.insecure {
             // The flag is explicit, so it wins over a key left in the environment.
             Some(true) => Access::Insecure,
@@ -185,7 +211,7 @@ fn refuse_in_public(listen: SocketAddr, tier: Tier, access: &Access) -> Result<(
     }
     match tier {
         Tier::Process => Err(ConfigError::ProcessTierInPublic(listen)),
-        Tier::Native => Ok(()),
+        Tier::Native | Tier::Gvisor | Tier::Runc => Ok(()),
     }
 }
 

@@ -66,10 +66,13 @@ pub(crate) fn command(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         host::free_disk(&data),
         host::open_files(),
     ];
+    let is_root = nix::unistd::geteuid().is_root();
+    let all: Vec<&Check> = needed.iter().chain(&checks).collect();
     let mut rows = vec![
+        tiers::native(&all, is_root),
         tiers::process(&needed),
-        tiers::native(&checks),
-        tiers::gvisor(&checks),
+        tiers::gvisor(&all, is_root),
+        tiers::runc(&all, is_root),
         tiers::kubernetes(),
     ];
     let can_serve = rows.iter().take(1).all(|tier| tier.state != State::Missing);

@@ -10,6 +10,7 @@ mod keys;
 mod output;
 mod probe;
 mod serve;
+mod template;
 
 use std::io;
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(arguments) => serve::command(arguments),
+        Command::Down(arguments) => serve::down(arguments),
+        Command::Template(arguments) => template::command(arguments),
         Command::Keys(arguments) => keys::command(arguments),
         Command::Doctor(arguments) => doctor::command(&arguments),
         Command::Completion { shell } => cli::completion(shell),

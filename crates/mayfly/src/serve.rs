@@ -10,7 +10,6 @@ mod logging;
 mod signals;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
 use crate::cli::ServeArguments;
-use crate::config::{self, ServeConfig, Surroundings};
+use crate::config::ServeConfig;
 use crate::output;
 use banner::{Banner, Paper};
 use house::House;
@@ -31,12 +30,27 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Reads the settings and serves with them.
 pub(crate) fn command(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
-    let settings = config::read(arguments.flags, arguments.config)?;
-    let beside = config::beside_executable()?;
-    let surroundings = Surroundings { beside: &beside, exists: &Path::exists };
-    let config = settings.resolve(config::given_key()?, &surroundings)?;
+    let config = ServeConfig::read(arguments)?;
     logging::start(config.log_format)?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(config))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `mayfly down`: stops a running server, and ends every sandbox either way.
+pub(crate) fn down(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
+    let config = ServeConfig::read(arguments)?;
+    logging::start(config.log_format)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        house::stop_server(&config.data).await?;
+        let store = Store::open(&config.data).await?;
+        let _only_server = house::lock(&config.data)?;
+        let house = House::build(&config, &store).await?;
+        let ended = house.end_all(GRACE).await;
+        store.close().await;
+        anyhow::Ok(ended)
+    })?;
+    output::print(&format!("Nothing runs any more; {ended} sandboxes were ended.\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -70,7 +84,7 @@ pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     // Sandboxes end with the signal, and streams out of them with the
     // sandboxes: an open stream would hold up the server.
     let ending = tracker.spawn(house.end_on(stop.clone(), GRACE));
-    http_kit::serve(listener, house.router(), stop, GRACE).await?;
+    http_kit::serve(listener, house.router(), stop.token, GRACE).await?;
     ending.await?;
 
     store.close().await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use chrono::Utc;
-use isolate::{Birth, HostUsr, Limits, Plan, Root};
+use isolate::{Birth, HostUsr, Limits, Listen, Plan, Root};
 use store::{SandboxRow, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::{Init, SandboxId};
@@ -170,8 +170,13 @@ impl Shared {
 
     fn envd_arguments(&self, id: &SandboxId, birth: &Birth) -> Vec<String> {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let mut arguments =
-            vec!["envd".to_owned(), "--listen-fd".to_owned(), birth.listen.to_string()];
+        let mut arguments = vec!["envd".to_owned()];
+        match birth.listen {
+            Listen::Descriptor(number) => {
+                arguments.extend(["--listen-fd".to_owned(), number.to_string()]);
+            }
+            Listen::Tunnel => arguments.push("--tunnel".to_owned()),
+        }
         for group in &birth.groups {
             arguments.extend(["--group-fd".to_owned(), group.to_string()]);
         }

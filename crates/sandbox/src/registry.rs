@@ -8,7 +8,7 @@ use std::{
 };
 
 use hyper::body::Incoming;
-use isolate::{Native, Process, Tier, Walls};
+use isolate::{Native, Oci, Process, Runtime, Tier, Walls};
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -87,12 +87,22 @@ impl Sandboxes {
                 let templates = Templates::open(settings.templates.clone())?;
                 (Box::new(Native::open(directory, settings.keeper.clone())?), Some(templates))
             }
+            Tier::Gvisor => {
+                let templates = Templates::open(settings.templates.clone())?;
+                (Box::new(Oci::open(directory, Runtime::Runsc)?), Some(templates))
+            }
+            Tier::Runc => {
+                let templates = Templates::open(settings.templates.clone())?;
+                (Box::new(Oci::open(directory, Runtime::Runc)?), Some(templates))
+            }
         };
         let shared = Arc::new(Shared {
             room: Arc::new(Semaphore::new(settings.max_sandboxes)),
             resources: match settings.tier {
                 Tier::Process => Resources::of_host(&settings.directory),
-                Tier::Native => Resources::of_limits(LIMITS, &settings.directory),
+                Tier::Native | Tier::Gvisor | Tier::Runc => {
+                    Resources::of_limits(LIMITS, &settings.directory)
+                }
             },
             settings,
             walls,

@@ -234,11 +234,16 @@ fn limit(
     match (controller, unified) {
         (Controller::Memory, true) => {
             fs::write(commands.join("memory.max"), bytes.to_string())?;
-            fs::write(init.join("memory.max"), (INIT_MIB << 20).to_string())
+            fs::write(init.join("memory.max"), (INIT_MIB << 20).to_string())?;
+            no_swap(&commands.join("memory.swap.max"), 0)?;
+            no_swap(&init.join("memory.swap.max"), 0)
         }
         (Controller::Memory, false) => {
             fs::write(commands.join("memory.limit_in_bytes"), bytes.to_string())?;
-            fs::write(init.join("memory.limit_in_bytes"), (INIT_MIB << 20).to_string())
+            fs::write(init.join("memory.limit_in_bytes"), (INIT_MIB << 20).to_string())?;
+            // Here the limit is on memory and swap together, so it is the same.
+            no_swap(&commands.join("memory.memsw.limit_in_bytes"), bytes)?;
+            no_swap(&init.join("memory.memsw.limit_in_bytes"), INIT_MIB << 20)
         }
         (Controller::Processes, _) => {
             fs::write(commands.join("pids.max"), limits.processes.to_string())?;
@@ -250,6 +255,15 @@ fn limit(
         (Controller::Processor, false) => {
             fs::write(directory.join("cpu.cfs_quota_us"), (limits.cpus * 100_000).to_string())
         }
+    }
+}
+
+/// Keeps a sandbox out of the host's swap, which its limit on memory would
+/// otherwise only push it into. A kernel that counts no swap has no such file.
+fn no_swap(file: &Path, bytes: u64) -> io::Result<()> {
+    match fs::write(file, bytes.to_string()) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 use nix::sched::CloneFlags;
 use rustix::{
     fs::{Gid, Mode, OFlags, Uid},
-    process::{Resource, Rlimit, getrlimit, setrlimit},
+    process::{Resource, Rlimit, Signal, getrlimit, setrlimit},
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
 
@@ -103,6 +103,11 @@ fn walk(
     if spec.has(Defence::Capabilities) {
         step("give up capabilities", capabilities::restrict)?;
     }
+    // The leash asks init to end; this does not ask. Last, as every change of
+    // ids or capabilities takes it back.
+    step("be tied to its keeper", || {
+        Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+    })?;
     let arguments: Result<Vec<_>, _> =
         spec.arguments.iter().map(|argument| CString::new(argument.as_bytes())).collect();
     step("execute its program", || {

@@ -14,6 +14,7 @@
 use std::{
     fs,
     io::{self, Read, Write},
+    mem::MaybeUninit,
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
@@ -38,6 +39,7 @@ use super::{
     spec::{Cause, Exit, Spec},
     users,
 };
+use crate::removal::remove_tree;
 
 /// Servers that may talk to us at once.
 const TALKERS: usize = 8;
@@ -170,8 +172,8 @@ fn wait_for_end(
     talkers: &mut Vec<Talker>,
 ) -> io::Result<End> {
     let vanishing = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let gone = inotify::WatchFlags::DELETE_SELF | inotify::WatchFlags::MOVE_SELF;
-    inotify::add_watch(&vanishing, ".", gone)?;
+    let changes = inotify::WatchFlags::DELETE | inotify::WatchFlags::MOVE_SELF;
+    inotify::add_watch(&vanishing, ".", changes)?;
     loop {
         let Some(left) = deadline_ms.checked_sub(now_ms()).filter(|left| *left > 0) else {
             return Ok(End::Because(Cause::Deadline));
@@ -180,7 +182,7 @@ fn wait_for_end(
         if ready.exited {
             return Ok(End::Exited);
         }
-        if ready.vanished {
+        if ready.changed && vanished(&vanishing) {
             return Ok(End::Because(Cause::Asked));
         }
         if ready.called
@@ -213,7 +215,7 @@ fn wait_for_end(
 struct Ready {
     exited: bool,
     called: bool,
-    vanished: bool,
+    changed: bool,
 }
 
 fn sleep(
@@ -237,7 +239,20 @@ fn sleep(
         Err(err) => return Err(err.into()),
     }
     let ready = |index: usize| !wanted[index].revents().is_empty();
-    Ok(Ready { exited: ready(0), called: ready(1), vanished: ready(2) })
+    Ok(Ready { exited: ready(0), called: ready(1), changed: ready(2) })
+}
+
+/// Whether the state directory is gone from its place. That it was deleted is
+/// never said while it is our working directory, but its files go first.
+fn vanished(changes: &OwnedFd) -> bool {
+    let mut buffer = [MaybeUninit::uninit(); 1024];
+    let mut changes = inotify::Reader::new(changes, &mut buffer);
+    while let Ok(change) = changes.next() {
+        if change.events().contains(inotify::ReadFlags::MOVE_SELF) {
+            return true;
+        }
+    }
+    !Path::new("spec.json").exists()
 }
 
 /// A server that is connected.
@@ -308,11 +323,8 @@ fn finish(cgroup: &Cgroup, mut exit: Exit) -> io::Result<()> {
     if !left.is_empty() {
         exit.detail.push_str(&format!("; cgroups are left: {left:?}"));
     }
-    match fs::remove_dir_all("disk") {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => {
-            exit.detail.push_str(&format!("; files are left: {err}"));
-        }
-        _ => {}
+    if let Err(err) = remove_tree(Path::new("disk")) {
+        exit.detail.push_str(&format!("; files are left: {err}"));
     }
     let words = serde_json::to_vec(&exit).map_err(io::Error::other)?;
     fs::write("exit.json.new", words)?;

@@ -4,7 +4,9 @@ use std::{fs, io, os::fd::OwnedFd};
 
 use rustix::{
     fs::{Mode, OFlags},
-    process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid},
+    process::{
+        Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, waitid,
+    },
 };
 
 use super::clone::{Split, USERS, clone};
@@ -16,10 +18,13 @@ pub(super) const COUNT: u32 = 65_536;
 /// the descriptor keeps it afterwards.
 pub(super) fn namespace(first_id: u32) -> io::Result<OwnedFd> {
     let (pid, pidfd) = match clone(USERS)? {
-        Split::Child => loop {
+        Split::Child => {
             // Killed by the parent, or by its death.
-            std::thread::park();
-        },
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            loop {
+                std::thread::park();
+            }
+        }
         Split::Parent(pid, pidfd) => (pid, pidfd),
     };
     let process = format!("/proc/{}", pid.as_raw_nonzero());

@@ -34,7 +34,8 @@ use super::{
 };
 use crate::{
     Error,
-    walls::{Birth, Ended, Found, Instance, Plan, Walls},
+    removal::remove_tree,
+    walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
 };
 
 /// First of the host's ids that sandboxes get: past what distributions give to
@@ -73,7 +74,11 @@ impl Native {
         let state = self.root.join(plan.id.as_str());
         let range = Range::take(&self.ranges)?;
         let groups = self.layout.trees();
-        let birth = Birth { listen: 3, groups: (4..).take(groups).collect(), home: None };
+        let birth = Birth {
+            listen: Listen::Descriptor(3),
+            groups: (4..).take(groups).collect(),
+            home: None,
+        };
         let spec = Spec {
             id: plan.id.to_string(),
             program: plan.program.to_owned(),
@@ -89,7 +94,7 @@ impl Native {
         let ended = match prepared {
             Ok(ended) => ended,
             Err(source) => {
-                let _ = std::fs::remove_dir_all(&state);
+                let _ = remove_tree(&state);
                 return Err(Error::Spawn { program: self.keeper.clone(), source });
             }
         };
@@ -373,11 +378,8 @@ fn read_spec(state: &Path) -> Option<Spec> {
 async fn clear(layout: Layout, id: String, state: PathBuf) -> Result<(), Error> {
     let clearing = tokio::task::spawn_blocking(move || {
         let left = Cgroup::of(&layout, &id).remove();
-        match std::fs::remove_dir_all(&state) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::Directory { action: "remove", path: state, source });
-            }
-            _ => {}
+        if let Err(source) = remove_tree(&state) {
+            return Err(Error::Directory { action: "remove", path: state, source });
         }
         if left.is_empty() { Ok(()) } else { Err(Error::CgroupsLeft(left)) }
     });

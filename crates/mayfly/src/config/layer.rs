@@ -47,7 +47,7 @@ pub(crate) struct Layer {
     pub(crate) data: Option<PathBuf>,
 
     /// How strong the walls are; `process` has none and is for development
-    /// [env: MAYFLY_TIER] [default: process]
+    /// [env: MAYFLY_TIER] [default: native, which needs root]
     #[arg(long, value_parser = tier_parser())]
     #[serde(deserialize_with = "tier")]
     pub(crate) tier: Option<Tier>,
@@ -170,7 +170,7 @@ fn parse_switch(text: &str) -> Result<bool, &'static str> {
 /// Names all tiers, so that help and completion know them, and refuses with
 /// the reason those this version has not.
 fn tier_parser() -> impl TypedValueParser<Value = Tier> {
-    PossibleValuesParser::new(["process", "native", "gvisor", "kubernetes"])
+    PossibleValuesParser::new(["process", "native", "gvisor", "runc", "kubernetes"])
         .try_map(|name| name.parse::<Tier>())
 }
 

@@ -30,9 +30,19 @@ fn environment(text: &str) -> Result<Layer, ConfigError> {
     Layer::from_environment(&|name| variables.get(name).cloned())
 }
 
+#[test]
+fn the_native_tier_needs_root_and_says_what_else_there_is() {
+    let surroundings =
+        Surroundings { beside: Path::new("/opt/bin"), exists: &|_| true, is_root: false };
+    let refused = Layer::default().resolve(None, &surroundings).unwrap_err().to_string();
+    assert!(refused.contains("use --tier process"), "{refused}");
+    assert!(flags("--tier process").resolve(None, &surroundings).is_ok());
+}
+
 fn resolve(layer: Layer) -> Result<ServeConfig, ConfigError> {
     let exists = |path: &Path| !path.to_string_lossy().contains("nothing");
-    let surroundings = Surroundings { beside: Path::new("/opt/bin"), exists: &exists };
+    let surroundings =
+        Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
     layer.resolve(None, &surroundings)
 }
 
@@ -70,7 +80,7 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             "MAYFLY_TIER=process",
             "tier = 'process'",
             |config| config.tier.to_string(),
-            ["process"; 4],
+            ["process", "process", "process", "native"],
         ),
         (
             "--domain flag.test",
@@ -131,14 +141,14 @@ fn what_must_not_be_served_is_refused_with_what_to_do() {
         let refused = resolve(flags(flag)).unwrap_err().to_string();
         assert!(refused.contains(message), "{flag}: {refused}");
     };
-    check("--listen 0.0.0.0:3000", "use --listen 127.0.0.1:3000");
-    check("--listen [::]:80", "tier `process` has no walls");
+    check("--tier process --listen 0.0.0.0:3000", "use --listen 127.0.0.1:3000");
+    check("--tier process --listen [::]:80", "tier `process` has no walls");
     check("--listen 192.168.1.5:80 --insecure", "leave --insecure out");
     check("--domain http://x.test", "not a domain");
     check("--domain x.test:3000", "not a domain");
     check("--domain=-x.test", "not a domain");
     check("--envd /nothing", "there is no envd at `/nothing`");
-    check("--jexec /nothing", "there is no jexec at `/nothing`");
+    check("--tier process --jexec /nothing", "there is no jexec at `/nothing`");
 }
 
 #[test]
@@ -153,7 +163,7 @@ fn a_wrong_variable_is_named() {
         "MAYFLY_LISTEN is `3000`: give an address and a port, such as 127.0.0.1:3000",
     );
     assert!(environment("MAYFLY_MAX_SANDBOXES=0").is_err());
-    assert!(environment("MAYFLY_TIER=gvisor").is_err());
+    assert!(environment("MAYFLY_TIER=kubernetes").is_err());
     // Set to nothing is not set.
     assert!(environment("MAYFLY_LISTEN=").unwrap().listen.is_none());
 }
@@ -167,7 +177,7 @@ fn a_wrong_file_is_shown_with_its_line_and_key() {
         }
     };
     check("data = 'x'\nlisen = 'y'", &["line 2", "unknown field `lisen`", "`listen`"]);
-    check("tier = 'native'", &["line 1", "tier = ", "not in this version"]);
+    check("tier = 'kubernetes'", &["line 1", "tier = ", "not in this version"]);
     check("listen = 'here'", &["line 1", "such as 127.0.0.1:3000"]);
     check("max-sandboxes = 0", &["line 1", "max-sandboxes"]);
     check("data = ", &["line 1"]);
@@ -176,9 +186,11 @@ fn a_wrong_file_is_shown_with_its_line_and_key() {
 #[test]
 fn jexec_is_used_only_when_it_is_there_and_a_given_key_is_kept() {
     let exists = |path: &Path| path == Path::new("/opt/bin/mayfly-envd");
-    let surroundings = Surroundings { beside: Path::new("/opt/bin"), exists: &exists };
+    let surroundings =
+        Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
     let given = Some(Secret::new("e2b_00".to_owned()));
-    let config = Layer::default().resolve(given, &surroundings).unwrap();
+    let process = flags("--tier process");
+    let config = process.resolve(given, &surroundings).unwrap();
     assert_eq!(config.jexec, None::<PathBuf>);
     let Access::Keys { given: Some(key) } = config.access else { panic!("no key kept") };
     assert_eq!(key.expose(), "e2b_00");

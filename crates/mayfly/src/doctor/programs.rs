@@ -13,11 +13,11 @@ pub(super) fn nft() -> Check {
 }
 
 pub(super) fn runsc() -> Check {
-    program("runsc", "the gvisor tier needs it: https://gvisor.dev/docs/user_guide/install")
+    program("runsc", "tier gvisor needs it: https://gvisor.dev/docs/user_guide/install")
 }
 
 pub(super) fn runc() -> Check {
-    program("runc", "only OCI tiers use it: apt install runc")
+    program("runc", "tier runc needs it: apt install runc")
 }
 
 pub(super) fn bubblewrap() -> Check {

@@ -1,5 +1,4 @@
-//! The tiers, judged by the other rows. One that this version has not is
-//! missing, whatever the host could do; the detail says what it could.
+//! The tiers, judged by the other rows.
 
 use super::Check;
 
@@ -14,36 +13,47 @@ pub(super) fn process(needed: &[Check]) -> Check {
     }
 }
 
-pub(super) fn native(rows: &[Check]) -> Check {
-    let needs = ["user namespaces", "overlayfs", "cgroups", "seccomp", "landlock", "nft"];
-    not_in_this_version("tier native", rows, &needs)
+pub(super) fn native(rows: &[&Check], is_root: bool) -> Check {
+    let needs = ["user namespaces", "overlayfs", "cgroups", "seccomp"];
+    let good = "namespaces, own ids, cgroups, a system call filter";
+    walls("tier native", &needs, good, rows, is_root)
 }
 
-pub(super) fn gvisor(rows: &[Check]) -> Check {
-    not_in_this_version("tier gvisor", rows, &["runsc", "cgroups"])
+pub(super) fn gvisor(rows: &[&Check], is_root: bool) -> Check {
+    let needs = ["runsc", "overlayfs", "cgroups"];
+    walls("tier gvisor", &needs, "a kernel of its own in user space", rows, is_root)
+}
+
+pub(super) fn runc(rows: &[&Check], is_root: bool) -> Check {
+    let needs = ["runc", "overlayfs", "cgroups", "seccomp"];
+    let good = "containers as Docker makes them, without ids of their own";
+    walls("tier runc", &needs, good, rows, is_root)
 }
 
 pub(super) fn kubernetes() -> Check {
-    Check::missing("tier kubernetes", "not in this version", "use --tier process")
+    Check::missing("tier kubernetes", "not in this version", "use --tier native")
 }
 
-fn not_in_this_version(name: &'static str, rows: &[Check], needs: &[&str]) -> Check {
-    let (there, lacking): (Vec<&Check>, Vec<&Check>) =
-        rows.iter().filter(|row| needs.contains(&row.check)).partition(|row| row.state.is_usable());
-    let names = |rows: &[&Check]| rows.iter().map(|row| row.check).collect::<Vec<_>>().join(", ");
-    let mut detail = "not in this version".to_owned();
-    if !there.is_empty() {
-        detail.push_str(&format!("; this host has {}", names(&there)));
-    }
+/// A tier with walls: they need root, and every tier needs envd and a place.
+fn walls(name: &'static str, needs: &[&str], good: &str, rows: &[&Check], is_root: bool) -> Check {
+    let lacking: Vec<&str> = rows
+        .iter()
+        .filter(|row| ["envd", "data directory"].contains(&row.check) || needs.contains(&row.check))
+        .filter(|row| !row.state.is_usable())
+        .map(|row| row.check)
+        .collect();
     if !lacking.is_empty() {
-        detail.push_str(&format!("; it lacks {}", names(&lacking)));
+        return Check::missing(name, format!("lacks {}", lacking.join(", ")), "see the rows below");
     }
-    Check::missing(name, detail, "use --tier process")
+    if !is_root {
+        return Check::missing(name, "building walls needs root", "run as root");
+    }
+    Check::ok(name, good)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{native, process};
+    use super::{gvisor, native, process};
     use crate::doctor::{Check, State};
 
     #[test]
@@ -58,9 +68,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_of_the_future_says_what_the_host_would_have() {
-        let rows = [Check::ok("seccomp", ""), Check::missing("nft", "", ""), Check::ok("runc", "")];
-        let detail = native(&rows).detail;
-        assert_eq!(detail, "not in this version; this host has seccomp; it lacks nft");
+    fn a_tier_with_walls_says_what_it_lacks() {
+        let there = Check::ok("seccomp", "");
+        let gone = Check::missing("overlayfs", "", "");
+        assert_eq!(native(&[&there, &gone], true).detail, "lacks overlayfs");
+        assert_eq!(native(&[&there], true).state, State::Ok);
+        assert_eq!(native(&[&there], false).state, State::Missing);
+        let runtime = Check::missing("runsc", "", "");
+        assert_eq!(gvisor(&[&there, &runtime], true).detail, "lacks runsc");
+        assert_eq!(native(&[&there, &runtime], true).state, State::Ok);
     }
 }

@@ -40,6 +40,8 @@ impl Banner<'_> {
         let tier = match self.tier {
             Tier::Process => "process (no walls: for development, with code you trust)",
             Tier::Native => "native (namespaces, own ids, cgroups, a system call filter)",
+            Tier::Gvisor => "gvisor (a kernel of its own in user space, by runsc)",
+            Tier::Runc => "runc (a container as Docker makes it, without ids of its own)",
         };
         let (about, key) = match self.key {
             FirstKey::Made(key) => (

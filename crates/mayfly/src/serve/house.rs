@@ -1,6 +1,7 @@
 //! The parts, put together: store behind sandboxes behind the front door.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -9,11 +10,17 @@ use anyhow::Context;
 use axum::Router;
 use gateway::Gateway;
 use http_kit::{Keys, Team};
+use isolate::Tier;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbox::{AccessTokens, Closing, Sandboxes};
 use store::Store;
-use tokio_util::sync::CancellationToken;
 
+use super::signals::Stop;
 use crate::config::{Access, ServeConfig};
+
+/// Held by the server that uses a data directory.
+const LOCK_FILE: &str = "serve.lock";
 
 /// What runs behind the listener.
 pub(super) struct House {
@@ -30,7 +37,8 @@ impl House {
             tier: config.tier,
             envd: config.envd.clone(),
             keeper: config.keeper.clone(),
-            jexec: config.jexec.clone(),
+            // The other tiers have walls of their own.
+            jexec: config.jexec.clone().filter(|_| config.tier == Tier::Process),
             max_sandboxes: usize::try_from(config.max_sandboxes)?,
         };
         let sandboxes = Sandboxes::open(settings, store.clone()).await?;
@@ -47,17 +55,20 @@ impl House {
         gateway::router(self.gateway.clone())
     }
 
-    /// Ends every sandbox after `stop`.
-    pub(super) fn end_on(
-        &self,
-        stop: CancellationToken,
-        grace: Duration,
-    ) -> impl Future<Output = ()> + use<> {
+    /// Ends or leaves the sandboxes after `stop`.
+    pub(super) fn end_on(&self, stop: Stop, grace: Duration) -> impl Future<Output = ()> + use<> {
         let sandboxes = self.sandboxes.clone();
         async move {
-            stop.cancelled().await;
-            sandboxes.close(Closing::Leave, grace).await;
+            let closing = stop.wished().await;
+            sandboxes.close(closing, grace).await;
         }
+    }
+
+    /// Ends every sandbox and says how many there were.
+    pub(super) async fn end_all(&self, grace: Duration) -> usize {
+        let count = self.sandboxes.count();
+        self.sandboxes.close(Closing::Destroy, grace).await;
+        count
     }
 }
 
@@ -75,10 +86,10 @@ fn keys(config: &ServeConfig, store: &Store) -> Keys {
 }
 
 /// Refuses a second server on the same data: each would take the other's
-/// sandboxes for left-overs. Dropping the file frees the lock.
+/// sandboxes for left-overs. Dropping the file frees the lock; it holds our pid.
 pub(super) fn lock(data: &Path) -> anyhow::Result<File> {
-    let path = data.join("serve.lock");
-    let file = OpenOptions::new()
+    let path = data.join(LOCK_FILE);
+    let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
@@ -88,5 +99,27 @@ pub(super) fn lock(data: &Path) -> anyhow::Result<File> {
     file.try_lock().with_context(|| {
         format!("another server uses {}; stop it, or name another --data", data.display())
     })?;
+    file.set_len(0)?;
+    write!(file, "{}", std::process::id())?;
     Ok(file)
+}
+
+/// Asks the server that uses `data` to stop, if there is one, and waits until
+/// it has. Its sandboxes stay: whoever asked ends them next.
+pub(super) async fn stop_server(data: &Path) -> anyhow::Result<()> {
+    let path = data.join(LOCK_FILE);
+    let Ok(file) = File::open(&path) else { return Ok(()) };
+    if file.try_lock().is_ok() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&path)?;
+    let pid = text.trim().parse().with_context(|| format!("{} has no pid", path.display()))?;
+    kill(Pid::from_raw(pid), Signal::SIGTERM).context("cannot stop the server")?;
+    for _ in 0..300 {
+        if file.try_lock().is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    anyhow::bail!("the server with pid {pid} did not stop within 30 s")
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -63,8 +64,17 @@ impl Program {
 /// Runs a command that has to fail and gives its stderr.
 #[track_caller]
 pub(crate) fn fail(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(!output.status.success(), "{command:?} did not fail");
+    // A server that starts after all would be waited for forever.
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.code().is_some_and(|code| code != 0), "{command:?} did not fail");
     stderr(&output)
 }
 

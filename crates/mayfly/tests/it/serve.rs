@@ -19,7 +19,7 @@ struct Server {
 impl Server {
     fn start(command: &mut Command) -> Server {
         let mut child = command
-            .args(["serve", "--listen", "127.0.0.1:0", "--envd", "/bin/sh"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--tier", "process", "--envd", "/bin/sh"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -96,7 +96,15 @@ fn a_given_key_is_taken_on_every_start_until_it_is_revoked() {
     assert_eq!(keys.as_array().unwrap().len(), 1);
 
     program.succeed(&["keys", "revoke", id]);
-    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0", "--envd", "/bin/sh"]);
+    let mut command = program.command(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tier",
+        "process",
+        "--envd",
+        "/bin/sh",
+    ]);
     let text = fail(command.env("MAYFLY_API_KEY", &given));
     assert!(text.contains(&format!("API key `{id}` was revoked")), "{text}");
     assert!(!text.contains(&given), "{text}");
@@ -107,8 +115,8 @@ fn an_address_in_use_is_said_and_makes_no_key_that_nobody_sees() {
     let program = Program::new();
     let server = Server::start(&mut program.command(&[]));
     let taken = server.address.as_str();
-    let arguments = ["serve", "--data", "other", "--envd", "/bin/sh", "--listen", taken];
-    let text = program.fail(&arguments);
+    let arguments = ["serve", "--tier", "process", "--data", "other", "--envd", "/bin/sh"];
+    let text = program.fail(&[&arguments[..], &["--listen", taken]].concat());
     assert!(text.contains(&format!("cannot listen on {taken}")), "{text}");
     let keys = program.succeed_json(&["keys", "list", "--json", "--data", "other"]);
     assert_eq!(keys, serde_json::json!([]));
