@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -52,6 +51,7 @@ class Box:
         self.id = "walls" + secrets.token_hex(6)
         self.without = without
         self.first_id = FIRST_ID + next(RANGES) * census.IDS if first_id is None else first_id
+        self.own_ids = first_id is None
         self.own_home = home is None
         # A short path: a socket's name has at most 107 bytes.
         self.home = home or Path(tempfile.mkdtemp(prefix="walls-", dir="/tmp"))
@@ -78,13 +78,17 @@ class Box:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.door))
         listener.listen(64)
+        talk = socket.socket(socket.AF_UNIX)
+        talk.bind(str(self.state / "keeper"))
+        talk.listen(8)
         self.keeper = subprocess.Popen(
             [str(PROGRAMS / "mayfly-keeper"), str(self.state)],
             env={},
-            stdin=subprocess.DEVNULL,
+            stdin=talk.fileno(),
             stdout=listener.fileno(),
         )
         listener.close()
+        talk.close()
         try:
             daemon.init(self.door)
         except OSError as cause:
@@ -157,7 +161,7 @@ class Box:
     def processes(self) -> set[int]:
         """Its processes, by ids of its own or by its name."""
         named = census.processes_naming(self.id)
-        return named if self.first_id == 0 else named | census.processes_with_ids(self.first_id)
+        return named | census.processes_with_ids(self.first_id) if self.own_ids else named
 
     def forget(self) -> None:
         """Removes what a server would."""
@@ -165,7 +169,18 @@ class Box:
             self.keeper.kill()
             self.keeper.wait()
         place = self.home if self.own_home else self.state
-        shutil.rmtree(place, ignore_errors=True)
+        # Not in Python: a tree can be deeper than its stack.
+        subprocess.run(["rm", "-rf", "--one-file-system", place], check=True)
+
+
+def wait_until(condition, seconds: float = 10) -> bool:
+    """Polls until the condition holds; false when it does not within the time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return bool(condition())
 
 
 def skeleton(place: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -43,6 +44,14 @@ def layer():
     """A read-only layer with users and mount points."""
     with tempfile.TemporaryDirectory(prefix="walls-layer-", dir="/tmp") as place:
         yield skeleton(Path(place) / "root")
+
+
+@pytest.fixture
+def data():
+    """A server's data directory. Its path is short, as sockets are below it."""
+    place = tempfile.mkdtemp(prefix="walls-", dir="/tmp")
+    yield Path(place)
+    subprocess.run(["rm", "-rf", "--one-file-system", place], check=True)
 
 
 @pytest.fixture(scope="session")

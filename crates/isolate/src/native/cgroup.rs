@@ -150,18 +150,26 @@ impl Cgroup {
 
     /// Puts the calling process into init's groups.
     pub(crate) fn join(&self) -> io::Result<()> {
-        for (_, directory) in &self.directories {
-            fs::write(directory.join("init/cgroup.procs"), "0")?;
+        for (controller, directory) in &self.directories {
+            fs::write(directory.join("init").join(self.members(controller)), "0")?;
         }
         Ok(())
     }
 
     /// Descriptors through which init moves its commands to their groups.
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
-        let open = |directory: &PathBuf| {
-            OpenOptions::new().write(true).open(directory.join("commands/cgroup.procs"))
+        let open = |(controller, directory): &(Option<Controller>, PathBuf)| {
+            let members = directory.join("commands").join(self.members(controller));
+            OpenOptions::new().write(true).open(members)
         };
-        self.directories.iter().map(|(_, directory)| open(directory)).collect()
+        self.directories.iter().map(open).collect()
+    }
+
+    /// The file that a process joins by. In a v1 tree it is the one for single
+    /// threads: a process with one thread that moves itself through it need not
+    /// wait for all processors, which takes milliseconds.
+    fn members(&self, controller: &Option<Controller>) -> &'static str {
+        if controller.is_some() { "tasks" } else { "cgroup.procs" }
     }
 
     /// How often memory ran out and something was killed for it.

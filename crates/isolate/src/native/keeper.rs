@@ -4,7 +4,7 @@
 //! ```text
 //! <state>/spec.json   what to build; the server writes it
 //! <state>/door        the socket that init serves on; the server makes it
-//! <state>/keeper      where the server talks to us: `deadline <ms>`, `kill`
+//! <state>/keeper      where servers talk to us: `deadline <ms>`, `kill`; the first makes it
 //! <state>/disk/       what the sandbox writes
 //! <state>/exit.json   our last words; nothing else is left then
 //! ```
@@ -46,11 +46,12 @@ const TALKERS: usize = 8;
 
 /// Keeps the sandbox in the state directory until its end.
 pub fn keep(state: &Path) -> io::Result<()> {
-    // A path of a socket may have 108 bytes; relative ones are short.
     std::env::set_current_dir(state)?;
     let _ = setsid();
     umask(Mode::empty());
-    // The listener came as standard output. Nothing else of ours is inherited.
+    // Two listening sockets came in place of standard input and output: ours,
+    // and init's. Nothing else is inherited.
+    let talk = UnixListener::from(clone::aside(rustix::stdio::stdin())?);
     let listener = clone::aside(rustix::stdio::stdout())?;
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let null = OwnedFd::from(null);
@@ -59,7 +60,6 @@ pub fn keep(state: &Path) -> io::Result<()> {
     // Nobody may look into the process that holds the way out.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let spec: Spec = serde_json::from_slice(&fs::read("spec.json")?).map_err(io::Error::other)?;
-    let talk = UnixListener::bind("keeper")?;
     talk.set_nonblocking(true)?;
     let cgroup = Cgroup::create(&Layout::of_host()?, &spec.id, spec.limits)?;
     // Their connections end with this process: that is how they learn of it.

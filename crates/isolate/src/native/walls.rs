@@ -6,10 +6,13 @@ use std::{
     io,
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{fs::DirBuilderExt, net::UnixListener, process::CommandExt},
+        unix::{
+            fs::DirBuilderExt,
+            net::{UnixListener, UnixStream as StdStream},
+            process::CommandExt,
+        },
     },
     path::{Path, PathBuf},
-    process::Stdio,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -43,8 +46,6 @@ use crate::{
 const FIRST_ID: u32 = 0x6000_0000;
 /// How many sandboxes can have ids of their own at once.
 const RANGES: u32 = 8192;
-/// How long a keeper may take to open its socket.
-const KEEPER_START: Duration = Duration::from_secs(10);
 /// How long a keeper may take to take its sandbox down.
 const KEEPER_END: Duration = Duration::from_secs(30);
 
@@ -90,43 +91,43 @@ impl Native {
             deadline_ms: plan.deadline_ms,
             without: Vec::new(),
         };
-        let prepared = prepare(&state, &spec).and_then(|listener| self.spawn(&state, listener));
-        let ended = match prepared {
-            Ok(ended) => ended,
+        match self.launch(&state, &spec) {
+            Ok((handle, keeper)) => {
+                Ok(Arc::new(Kept::new(self, plan.id, state, handle, keeper, Some(range))))
+            }
             Err(source) => {
                 let _ = remove_tree(&state);
-                return Err(Error::Spawn { program: self.keeper.clone(), source });
+                Err(Error::Spawn { program: self.keeper.clone(), source })
             }
-        };
-        let handle = self.open_state(&state)?;
-        let keeper = match meet(&handle, ended).await {
-            Ok(keeper) => keeper,
-            Err(cause) => {
-                let exit = last_words(&state);
-                self.clear(plan.id, &state).await?;
-                let detail = exit.map_or_else(|| cause.to_string(), |exit| exit.detail);
-                return Err(Error::Keeper { detail });
-            }
-        };
-        Ok(Arc::new(Kept::new(self, plan.id, state, handle, keeper, Some(range))))
+        }
     }
 
-    fn spawn(&self, state: &Path, listener: UnixListener) -> io::Result<watch::Receiver<bool>> {
+    /// Makes both sockets and the keeper. Connections wait in their queues, so
+    /// nobody has to wait for the keeper to come up.
+    fn launch(&self, state: &Path, spec: &Spec) -> io::Result<(File, UnixStream)> {
+        DirBuilder::new().mode(0o700).create(state)?;
+        let handle = File::open(state)?;
+        let text = serde_json::to_vec(spec).map_err(io::Error::other)?;
+        std::fs::write(state.join("spec.json"), text)?;
+        let door = UnixListener::bind(in_state(&handle, "door"))?;
+        let talk = UnixListener::bind(in_state(&handle, "keeper"))?;
+        let keeper = StdStream::connect(in_state(&handle, "keeper"))?;
+        keeper.set_nonblocking(true)?;
         let mut command = std::process::Command::new(&self.keeper);
         command
             .arg(state)
             .env_clear()
             .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(OwnedFd::from(listener))
+            .stdin(OwnedFd::from(talk))
+            .stdout(OwnedFd::from(door))
             .current_dir("/");
         let mut child = Command::from(command).spawn()?;
-        let (gone, ended) = watch::channel(false);
         self.waits.spawn(async move {
-            let _ = child.wait().await;
-            gone.send_replace(true);
+            if let Err(err) = child.wait().await {
+                tracing::error!("cannot wait for a keeper: {err}");
+            }
         });
-        Ok(ended)
+        Ok((handle, UnixStream::from_std(keeper)?))
     }
 
     fn open_state(&self, state: &Path) -> Result<File, Error> {
@@ -150,7 +151,7 @@ impl Native {
             };
             let state = entry.path();
             let handle = self.open_state(&state)?;
-            match UnixStream::connect(talk(&handle)).await {
+            match UnixStream::connect(in_state(&handle, "keeper")).await {
                 Ok(stream) => {
                     let range =
                         read_spec(&state).and_then(|spec| Range::reserve(&self.ranges, &spec));
@@ -249,8 +250,11 @@ impl Kept {
         let place = state.clone();
         native.waits.spawn(async move {
             silence(hears).await;
-            let words = last_words(&place);
-            end.send_replace(Some(words.map_or(Ended::Lost, |exit| exit.cause.into())));
+            let exit = last_words(&place);
+            if let Some(Exit { cause: Cause::NotStarted, detail }) = &exit {
+                tracing::error!("a sandbox did not start: {detail}");
+            }
+            end.send_replace(Some(exit.map_or(Ended::Lost, |exit| exit.cause.into())));
         });
         Kept {
             id: id.clone(),
@@ -333,38 +337,9 @@ async fn silence(mut hears: OwnedReadHalf) {
     while let Ok(1) = hears.read(&mut byte).await {}
 }
 
-fn prepare(state: &Path, spec: &Spec) -> io::Result<UnixListener> {
-    DirBuilder::new().mode(0o700).create(state)?;
-    let handle = File::open(state)?;
-    let text = serde_json::to_vec(spec).map_err(io::Error::other)?;
-    std::fs::write(state.join("spec.json"), text)?;
-    UnixListener::bind(in_state(&handle, "door"))
-}
-
 /// A file of the state directory by a path short enough for a socket.
 fn in_state(handle: &File, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", handle.as_raw_fd()).into()
-}
-
-fn talk(handle: &File) -> PathBuf {
-    in_state(handle, "keeper")
-}
-
-/// Connects to a keeper that has just been started.
-async fn meet(handle: &File, mut gone: watch::Receiver<bool>) -> io::Result<UnixStream> {
-    let connecting = async {
-        loop {
-            match UnixStream::connect(talk(handle)).await {
-                Ok(stream) => return stream,
-                Err(_) => tokio::time::sleep(Duration::from_micros(300)).await,
-            }
-        }
-    };
-    tokio::select! {
-        stream = connecting => Ok(stream),
-        _ = gone.wait_for(|gone| *gone) => Err(io::Error::other("the keeper ended at once")),
-        () = tokio::time::sleep(KEEPER_START) => Err(io::ErrorKind::TimedOut.into()),
-    }
 }
 
 fn last_words(state: &Path) -> Option<Exit> {
