@@ -24,6 +24,7 @@ pub(crate) async fn scrape(
     );
     text.gauge("coppice_commands_active", "Commands running now.", tally.active());
     text.gauge("mayfly_sandboxes_active", "Sandboxes living now.", gateway.sandboxes.count());
+    text.gauge("mayfly_pool_ready", "Sandboxes waiting to be claimed.", gateway.sandboxes.pooled());
     text.counter("mayfly_sandboxes_created_total", "Sandboxes made.", tally.sandboxes_created());
     text.counters(
         "mayfly_sandboxes_ended_total",

@@ -58,7 +58,7 @@ pub struct Plan<'a> {
 }
 
 /// A file tree: read-only layers, the topmost first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root {
     /// The layers.
     pub layers: Vec<PathBuf>,

@@ -34,6 +34,7 @@ pub(crate) struct ServeConfig {
     pub(crate) keeper: PathBuf,
     pub(crate) jexec: Option<PathBuf>,
     pub(crate) max_sandboxes: u32,
+    pub(crate) pool: u32,
     pub(crate) access: Access,
     pub(crate) log_format: LogFormat,
 }
@@ -196,6 +197,7 @@ impl Layer {
             data: self.data(),
             domain: self.domain,
             max_sandboxes: self.max_sandboxes.map_or(200, |limit| limit.get()),
+            pool: self.pool.unwrap_or(0),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
         })
     }

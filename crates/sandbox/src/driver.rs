@@ -248,8 +248,11 @@ impl Driver {
         });
         let reason = match self.live().await {
             Verdict::End(reason) => reason,
-            // Streams end with us; the sandbox does not.
-            Verdict::Leave => return self.sandbox.gone.cancel(),
+            // Streams and books end with us; the sandbox does not.
+            Verdict::Leave => {
+                books.abort();
+                return self.sandbox.gone.cancel();
+            }
         };
         let id = self.sandbox.id().clone();
         tracing::info!(sandbox.id = %id, reason = reason.name(), "sandbox {id} ends");

@@ -11,6 +11,7 @@ mod envd;
 mod log;
 mod making;
 mod policy;
+mod pool;
 mod recovery;
 mod registry;
 mod resources;

@@ -1,9 +1,10 @@
-//! Making a sandbox: walls, an envd that answers, a row, a driver.
+//! Making a sandbox: walls and an envd that answers (ahead of time or now), what
+//! it starts with, a row, a driver.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use chrono::Utc;
-use isolate::{Birth, HostUsr, Limits, Listen, Plan, Root};
+use chrono::{DateTime, Utc};
+use isolate::{Birth, HostUsr, Instance, Limits, Listen, Plan, Root};
 use store::{SandboxRow, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::{Init, SandboxId};
@@ -11,11 +12,12 @@ use wire::{Init, SandboxId};
 use crate::{
     Envd, EnvdError, Lifetime, Sandbox, TemplateError,
     driver::{Driver, keeper_deadline},
+    pool::Blank,
     registry::Shared,
 };
 
-/// The one template of the `process` tier.
-const TEMPLATE: &str = "base";
+/// The default template, and the only one of the `process` tier.
+pub(crate) const TEMPLATE: &str = "base";
 /// What a sandbox may use.
 pub(crate) const LIMITS: Limits = Limits { cpus: 2, memory_mib: 1024, processes: 1024 };
 
@@ -83,7 +85,7 @@ pub enum CreateError {
 
 /// What a template gives a sandbox.
 pub(crate) struct Ground {
-    root: Root,
+    pub(crate) root: Root,
     init: Init,
 }
 
@@ -115,20 +117,11 @@ impl Shared {
         ground: Ground,
         room: OwnedSemaphorePermit,
     ) -> Result<Arc<Sandbox>, CreateError> {
-        let id = SandboxId::from_random(rand::random());
+        let Ground { root, mut init } = ground;
+        init.envs.extend(new.envs);
         let started_at = Utc::now();
         let deadline = new.lifetime.from(started_at);
-        let plan = Plan {
-            id: &id,
-            program: &self.settings.envd,
-            arguments: &|birth| self.envd_arguments(&id, birth),
-            root: ground.root,
-            limits: LIMITS,
-            deadline_ms: keeper_deadline(deadline),
-        };
-        let walls = |source| CreateError::Walls { id: id.clone(), source };
-        let instance = self.walls.build(plan).await.map_err(walls)?;
-        let envd = Envd::new(Arc::clone(&instance));
+        let Blank { id, instance, envd, control, .. } = self.claim(root, &init, deadline).await?;
         let row = SandboxRow {
             id: id.clone(),
             team: new.team,
@@ -140,32 +133,68 @@ impl Shared {
             ended_at: None,
             end_reason: None,
         };
-        let come_up = async {
-            let silent = |source| CreateError::Silent { id: id.clone(), source };
-            let mut init = ground.init;
-            init.envs.extend(new.envs);
-            envd.init(&init).await.map_err(silent)?;
-            // Open before the caller can start anything, so that every command
-            // is in the books before its own client hears of it.
-            let control = envd.control().await.map_err(silent)?;
-            let unstored = |source| CreateError::Store { id: id.clone(), source };
-            self.office.store.insert_sandbox(&row).await.map_err(unstored)?;
-            Ok(control)
-        };
-        let control = match come_up.await {
-            Ok(control) => control,
-            Err(err) => {
-                if let Err(left) = instance.kill().await {
-                    tracing::error!(sandbox.id = %id, "sandbox {id} was not removed whole: {left}");
-                }
-                return Err(err);
-            }
-        };
+        if let Err(source) = self.office.store.insert_sandbox(&row).await {
+            discard(&id, instance.as_ref()).await;
+            return Err(CreateError::Store { id, source });
+        }
         let (driver, sandbox) =
             Driver::new(row.into(), deadline, instance, envd, self.office.clone());
         self.office.tally.sandbox_created();
         self.enlist(driver, &sandbox, control, Some(room));
         Ok(sandbox)
+    }
+
+    /// A sandbox that answers and has been told what it starts with: one from
+    /// the pool if there is one, else a new one.
+    async fn claim(
+        self: &Arc<Shared>,
+        root: Root,
+        init: &Init,
+        deadline: DateTime<Utc>,
+    ) -> Result<Blank, CreateError> {
+        let deadline_ms = keeper_deadline(deadline);
+        if let Some(blank) = self.take_blank(&root) {
+            let told = async {
+                blank.envd.init(init).await.ok()?;
+                blank.instance.set_deadline(deadline_ms).await.ok()
+            };
+            if told.await.is_some() {
+                return Ok(blank);
+            }
+            // It died while it waited; nobody had seen it.
+            discard(&blank.id, blank.instance.as_ref()).await;
+        }
+        let blank = self.build(root, deadline_ms).await?;
+        if let Err(source) = blank.envd.init(init).await {
+            discard(&blank.id, blank.instance.as_ref()).await;
+            return Err(CreateError::Silent { id: blank.id, source });
+        }
+        Ok(blank)
+    }
+
+    /// Walls with an envd that answers, and its control stream. The stream is
+    /// open before a caller can start anything, so that every command is in the
+    /// books before its own client hears of it.
+    pub(crate) async fn build(&self, root: Root, deadline_ms: u64) -> Result<Blank, CreateError> {
+        let id = SandboxId::from_random(rand::random());
+        let plan = Plan {
+            id: &id,
+            program: &self.settings.envd,
+            arguments: &|birth| self.envd_arguments(&id, birth),
+            root: root.clone(),
+            limits: LIMITS,
+            deadline_ms,
+        };
+        let built = self.walls.build(plan).await;
+        let instance = built.map_err(|source| CreateError::Walls { id: id.clone(), source })?;
+        let envd = Envd::new(Arc::clone(&instance));
+        match envd.control().await {
+            Ok(control) => Ok(Blank { id, root, instance, envd, control }),
+            Err(source) => {
+                discard(&id, instance.as_ref()).await;
+                Err(CreateError::Silent { id, source })
+            }
+        }
     }
 
     fn envd_arguments(&self, id: &SandboxId, birth: &Birth) -> Vec<String> {
@@ -190,5 +219,12 @@ impl Shared {
             }
         }
         arguments
+    }
+}
+
+/// Takes down what was never handed out.
+pub(crate) async fn discard(id: &SandboxId, instance: &dyn Instance) {
+    if let Err(left) = instance.kill().await {
+        tracing::error!(sandbox.id = %id, "sandbox {id} was not removed whole: {left}");
     }
 }

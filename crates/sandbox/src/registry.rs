@@ -18,6 +18,7 @@ use crate::{
     CreateError, NewSandbox, Resources, Sandbox, Tally, TemplateError, Templates,
     driver::{Driver, Office},
     making::LIMITS,
+    pool::Pool,
 };
 
 /// What an operator decides.
@@ -37,6 +38,8 @@ pub struct Settings {
     pub jexec: Option<PathBuf>,
     /// How many may live at once.
     pub max_sandboxes: usize,
+    /// How many are made ahead of time.
+    pub pool: usize,
 }
 
 /// The registry could not be opened.
@@ -71,6 +74,7 @@ pub(crate) struct Shared {
     /// What sandboxes are made from, in tiers with a file tree of their own.
     pub(crate) templates: Option<Templates>,
     pub(crate) room: Arc<Semaphore>,
+    pub(crate) pool: Pool,
     pub(crate) office: Office,
     resources: Resources,
     living: Mutex<HashMap<SandboxId, Arc<Sandbox>>>,
@@ -98,6 +102,7 @@ impl Sandboxes {
         };
         let shared = Arc::new(Shared {
             room: Arc::new(Semaphore::new(settings.max_sandboxes)),
+            pool: Pool::new(settings.pool),
             resources: match settings.tier {
                 Tier::Process => Resources::of_host(&settings.directory),
                 Tier::Native | Tier::Gvisor | Tier::Runc => {
@@ -117,6 +122,7 @@ impl Sandboxes {
             },
         });
         shared.recover().await?;
+        shared.fill_pool();
         Ok(Sandboxes { shared })
     }
 
@@ -158,6 +164,11 @@ impl Sandboxes {
         self.shared.living.lock().map_or(0, |living| living.len())
     }
 
+    /// How many wait to be claimed.
+    pub fn pooled(&self) -> usize {
+        self.shared.pool.ready()
+    }
+
     /// What a sandbox may use.
     pub fn resources(&self) -> Resources {
         self.shared.resources
@@ -189,6 +200,7 @@ impl Sandboxes {
         office.tasks.close();
         let all_ended = async {
             office.tasks.wait().await;
+            self.shared.empty_pool().await;
             if !office.leave.is_cancelled() {
                 self.shared.walls.close().await;
             }

@@ -88,6 +88,20 @@ pub(super) fn execute(file: &OwnedFd, arguments: &[std::ffi::CString]) -> io::Er
     io::Error::last_os_error()
 }
 
+/// Leaves the session's keys, which come from whoever started the server, for a
+/// ring without any. A kernel without keys has none to leave.
+pub(super) fn own_keys() -> io::Result<()> {
+    let unnamed = std::ptr::null::<libc::c_char>();
+    // SAFETY: without a name there is nothing that the kernel would read.
+    match unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, unnamed) } {
+        -1 => match io::Error::last_os_error() {
+            err if err.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            err => Err(err),
+        },
+        _ => Ok(()),
+    }
+}
+
 /// Ends a child at once, without running what the parent registered for its exit.
 pub(super) fn leave(status: i32) -> ! {
     // SAFETY: _exit never returns and touches no memory of ours.

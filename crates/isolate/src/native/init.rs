@@ -68,6 +68,9 @@ fn walk(
 ) -> Result<std::convert::Infallible, Failed> {
     step("join its cgroups", || cgroup.join())?;
     step("leave the host's cgroup view", || Ok(nix::sched::unshare(CloneFlags::CLONE_NEWCGROUP)?))?;
+    if spec.has(Defence::OwnKeys) {
+        step("leave the host's keys", clone::own_keys)?;
+    }
     if spec.has(Defence::OwnNetwork) {
         step("bring its loopback up", loopback::up)?;
     }

@@ -53,6 +53,8 @@ pub(crate) enum Defence {
     OwnNetwork,
     /// The namespace of System V and POSIX messages.
     OwnMessages,
+    /// A session keyring of its own.
+    OwnKeys,
     /// Letting go of the host's tree after the change of root.
     OwnTree,
     /// Empty files over those of `/proc` that tell about the host.

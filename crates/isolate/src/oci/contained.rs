@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     net::UnixStream,
-    process::{Child, ChildStdin, ChildStdout},
+    process::{Child, ChildStdin},
     sync::{Mutex as AsyncMutex, watch},
     time::timeout,
 };
@@ -74,19 +74,24 @@ impl Contained {
         let words = Arc::default();
         let (opener, orders) = tunnel::opening();
         let (finish, finished) = watch::channel(None);
+        let (exited, exit) = watch::channel(None);
+        // Connections break only after the runtime's process has ended, so that
+        // whoever sees them break can ask why.
+        let (silence, until_exit) = tokio::io::duplex(1);
         if let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) {
+            let output = output.chain(silence);
             tasks.spawn(converse(input, output, orders, finish, hang_up.clone()));
         }
         if let Some(stderr) = child.stderr.take() {
             tasks.spawn(remember(stderr, Arc::clone(&words)));
         }
-        let (exited, exit) = watch::channel(None);
         let name = id.clone();
         tasks.spawn(async move {
             match child.wait().await {
                 Ok(status) => _ = exited.send_replace(Some(status)),
                 Err(err) => tracing::error!("cannot wait for the runtime of {name}: {err}"),
             }
+            drop(until_exit);
         });
         let (id, caller) = (id.clone(), caller.clone());
         let teardown = AsyncMutex::default();
@@ -214,7 +219,7 @@ fn delete(caller: &Caller, id: &str) -> Result<(), Error> {
 /// end of the program's input would be its own end.
 async fn converse(
     mut input: ChildStdin,
-    mut output: ChildStdout,
+    mut output: impl AsyncRead + Unpin,
     orders: tunnel::Orders,
     finish: watch::Sender<Option<Session>>,
     hang_up: CancellationToken,

@@ -20,7 +20,7 @@ use super::{ConfigError, set};
 
 /// The variables the layer of the environment is read from.
 #[cfg(test)]
-pub(crate) const VARIABLES: [&str; 9] = [
+pub(crate) const VARIABLES: [&str; 10] = [
     "MAYFLY_LISTEN",
     "MAYFLY_DATA",
     "MAYFLY_TIER",
@@ -28,6 +28,7 @@ pub(crate) const VARIABLES: [&str; 9] = [
     "MAYFLY_ENVD",
     "MAYFLY_JEXEC",
     "MAYFLY_MAX_SANDBOXES",
+    "MAYFLY_POOL",
     "MAYFLY_INSECURE",
     "MAYFLY_LOG_FORMAT",
 ];
@@ -72,6 +73,11 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "N")]
     pub(crate) max_sandboxes: Option<NonZeroU32>,
 
+    /// How many sandboxes are made ahead of time, to be claimed in a millisecond
+    /// [env: MAYFLY_POOL] [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) pool: Option<u32>,
+
     /// Serve without API keys; on loopback only [env: MAYFLY_INSECURE]
     #[arg(
         long,
@@ -108,6 +114,7 @@ impl Layer {
             envd: self.envd.or(weaker.envd),
             jexec: self.jexec.or(weaker.jexec),
             max_sandboxes: self.max_sandboxes.or(weaker.max_sandboxes),
+            pool: self.pool.or(weaker.pool),
             insecure: self.insecure.or(weaker.insecure),
             log_format: self.log_format.or(weaker.log_format),
         }
@@ -126,6 +133,7 @@ impl Layer {
             envd: variable(lookup, "MAYFLY_ENVD", PathBuf::from_str)?,
             jexec: variable(lookup, "MAYFLY_JEXEC", PathBuf::from_str)?,
             max_sandboxes: variable(lookup, "MAYFLY_MAX_SANDBOXES", NonZeroU32::from_str)?,
+            pool: variable(lookup, "MAYFLY_POOL", u32::from_str)?,
             insecure: variable(lookup, "MAYFLY_INSECURE", parse_switch)?,
             log_format: variable(lookup, "MAYFLY_LOG_FORMAT", format)?,
         })

@@ -111,6 +111,13 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             ["1", "2", "3", "200"],
         ),
         (
+            "--pool 1",
+            "MAYFLY_POOL=2",
+            "pool = 3",
+            |config| config.pool.to_string(),
+            ["1", "2", "3", "0"],
+        ),
+        (
             "--insecure=false",
             "MAYFLY_INSECURE=1",
             "insecure = false",

@@ -40,6 +40,7 @@ impl House {
             // The other tiers have walls of their own.
             jexec: config.jexec.clone().filter(|_| config.tier == Tier::Process),
             max_sandboxes: usize::try_from(config.max_sandboxes)?,
+            pool: usize::try_from(config.pool)?,
         };
         let sandboxes = Sandboxes::open(settings, store.clone()).await?;
         let gateway = Gateway::new(gateway::Settings {
