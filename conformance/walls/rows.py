@@ -7,6 +7,8 @@ that no kernel acts on, because it is also run with the walls left out.
 
 from dataclasses import dataclass
 
+from calls import PRIVILEGED, REFUSED
+
 BOTH = ("root", "user")
 ROOT = ("root",)
 # Docker's fourteen without AUDIT_WRITE and MKNOD.
@@ -405,70 +407,6 @@ for address in ("169.254.169.254", "10.0.0.1", "172.17.0.1", "192.168.0.1", "100
         ("own_network",),
     ),
 ]
-
-# Number and harmless arguments of calls that the filter refuses whatever their arguments are.
-BAD = 1  # An address that nothing is at.
-REFUSED = {
-    "syslog": (103, 10, 0, 0),
-    "ustat": (136, 0, BAD),
-    "sysfs": (139, 3),
-    "vhangup": (153,),
-    "pivot_root": (155, BAD, BAD),
-    "acct": (163, BAD),
-    "settimeofday": (164, BAD, BAD),
-    "mount": (165, BAD, BAD, BAD, 0, 0),
-    "umount2": (166, BAD, 0xFF00),
-    "swapon": (167, BAD, 0x7FF00000),
-    "swapoff": (168, BAD),
-    "reboot": (169, 0, 0, 0, 0),
-    "sethostname": (170, BAD, -1),
-    "setdomainname": (171, BAD, -1),
-    "iopl": (172, 0),
-    "ioperm": (173, 0, 0, 0),
-    "init_module": (175, BAD, 8, BAD),
-    "delete_module": (176, BAD, 0),
-    "quotactl": (179, 0, 0, 0, 0),
-    "clock_settime": (227, 99, BAD),
-    "mbind": (237, 0, 0, 0xFFFF, 0, 0, 0xFFFF),
-    "set_mempolicy": (238, 0xFFFF, 0, 0),
-    "get_mempolicy": (239, 0, 0, 0, 0, 0xFFFF),
-    "kexec_load": (246, 0, 0, 0, 0xFF00),
-    "add_key": (248, BAD, BAD, 0, 0, 0),
-    "request_key": (249, BAD, BAD, BAD, 0),
-    "keyctl": (250, 0, -3, 0),
-    "migrate_pages": (256, -5, 0, 0, 0),
-    "unshare": (272, 0x10000000),
-    "move_pages": (279, 0, 0, 0, 0, 0, 0xFF),
-    "perf_event_open": (298, BAD, 0, -1, -1, 0),
-    "fanotify_init": (300, 0xFFFFFFFF, 0),
-    "open_by_handle_at": (304, -1, BAD, 0),
-    "setns": (308, -1, 0),
-    "kcmp": (312, -1, -1, 99, 0, 0),
-    "finit_module": (313, -1, BAD, 0xFF00),
-    "kexec_file_load": (320, -1, -1, 0, 0, 0xFF00),
-    "bpf": (321, 9999, 0, 0),
-    "userfaultfd": (323, 1),
-    "io_uring_setup": (425, 0, BAD),
-    "io_uring_enter": (426, -1, 0, 0, 0, 0, 0),
-    "io_uring_register": (427, -1, 9999, 0, 0),
-    "open_tree": (428, -1, BAD, 0xFF),
-    "move_mount": (429, -1, BAD, -1, BAD, 0x7FFF0000),
-    "fsopen": (430, BAD, 0xFF),
-    "fsconfig": (431, -1, 99, 0, 0, 0),
-    "fsmount": (432, -1, 0xFF, 0),
-    "fspick": (433, -1, BAD, 0xFFFF),
-    "pidfd_getfd": (438, -1, 0, 0),
-    "process_madvise": (440, -1, 0, 0, 0, 0),
-    "mount_setattr": (442, -1, BAD, 0xFFFF, 0, 0),
-    "quotactl_fd": (443, -1, 0, 0, 0),
-    "set_mempolicy_home_node": (450, 0, 0, 0, 1),
-}
-# Calls that the kernel itself refuses to whoever is not the host's root, before it looks at
-# their arguments: three walls hold each of them.
-PRIVILEGED = {
-    "syslog", "vhangup", "pivot_root", "acct", "swapoff", "reboot", "sethostname", "setdomainname",
-    "fanotify_init", "move_mount", "fsopen", "fsmount", "fspick",
-}
 
 for _name, _arguments in REFUSED.items():
     _probe = f"""

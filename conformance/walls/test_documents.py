@@ -5,7 +5,8 @@ import re
 import pytest
 
 from box import ROOT
-from rows import REFUSED, ROWS
+from calls import REFUSED
+from rows import ROWS
 
 HERE = ROOT / "conformance" / "walls"
 NAMED = re.compile(r"`(\w+\.py)::([^`]+)`")

@@ -16,6 +16,7 @@ from daemon import CommandError
 
 IPC_CREATE, IPC_REMOVE = 0o1000, 0
 SHARED_MEMORY_KEY = 0x6D617966
+ADD_KEY, KEYCTL = 248, 250
 
 
 def reaches(box: Box, program: str, user: str = "root") -> bool:
@@ -69,6 +70,24 @@ if ctypes.CDLL(None).shmget({SHARED_MEMORY_KEY}, 0, 0) < 0:
         assert reaches(shared(without), program, "user") == bool(without)
     finally:
         libc.shmctl(segment, IPC_REMOVE, None)
+
+
+@pytest.mark.parametrize("without", [("seccomp",), ("seccomp", "own_keys")], ids=["with", "without"])
+def test_keys_of_the_servers_session_are_not_inherited(layer, without):
+    """The filter refuses to look for keys at all; this is the wall behind it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    join, session = 1, -3
+    assert libc.syscall(KEYCTL, join, None) > 0
+    key = libc.syscall(ADD_KEY, b"user", b"walls", b"sesame", 6, session)
+    assert key > 0, os.strerror(ctypes.get_errno())
+    program = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.syscall({KEYCTL}, 11, {key}, ctypes.create_string_buffer(64), 64) < 0:
+    raise OSError(ctypes.get_errno(), "keyctl")
+"""
+    with Box([layer], without=without) as box:
+        assert reaches(box, program) == ("own_keys" in without)
 
 
 @with_and_without("own_users")

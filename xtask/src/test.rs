@@ -38,7 +38,8 @@ pub(crate) fn test_all(filter: Option<&str>) -> Result<ExitCode> {
             report.step("static programs", binary::build_static)
         };
     if ready {
-        report.tests("python sdk", Runner::Pytest, pytest(filter)?);
+        report.tests("python sdk", Runner::Pytest, pytest("conformance/python", filter)?);
+        report.tests("walls", Runner::Pytest, pytest("conformance/walls", filter)?);
         report.tests("node sdk", Runner::Node, node(filter)?);
     }
     Ok(report.print())
@@ -99,10 +100,10 @@ fn cargo_test(filter: Option<&str>) -> Result<Command> {
     Ok(command)
 }
 
-fn pytest(filter: Option<&str>) -> Result<Command> {
+fn pytest(suite: &str, filter: Option<&str>) -> Result<Command> {
     let root = root()?;
     let mut command = Command::new(root.join(".venv/bin/python"));
-    command.args(["-m", "pytest", "-ra", "--color=no", "conformance/python"]).current_dir(root);
+    command.args(["-m", "pytest", "-ra", "--color=no", "."]).current_dir(root.join(suite));
     if let Some(filter) = filter {
         command.args(["-k", filter]);
     }

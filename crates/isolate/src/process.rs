@@ -36,6 +36,7 @@ use wire::SandboxId;
 
 use crate::{
     Error,
+    removal::remove_tree,
     tree::kill_tree,
     walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
 };
@@ -81,10 +82,7 @@ impl Process {
             let path = root.clone();
             move |source| Error::Directory { action, path, source }
         };
-        match std::fs::remove_dir_all(&root) {
-            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(failed("empty")(err))?,
-            _ => {}
-        }
+        remove_tree(&root).map_err(failed("empty"))?;
         let made = DirBuilder::new().mode(0o700).recursive(true).create(&root);
         made.map_err(failed("create"))?;
         Ok(Process { root, waits: TaskTracker::new() })
@@ -95,7 +93,7 @@ impl Process {
         let directory = self.root.join(id.as_str());
         let prepared = prepare_in(&directory, &self.waits);
         if prepared.is_err() {
-            let _ = std::fs::remove_dir_all(&directory);
+            let _ = remove_tree(&directory);
         }
         prepared.map_err(|source| Error::Directory {
             action: "prepare",
@@ -156,7 +154,7 @@ impl Prepared {
         let mut child = match spawned {
             Ok(child) => child,
             Err(source) => {
-                let _ = std::fs::remove_dir_all(&self.directory);
+                let _ = remove_tree(&self.directory);
                 return Err(Error::Spawn { program: program.to_owned(), source });
             }
         };
@@ -239,12 +237,11 @@ impl Running {
     }
 
     async fn remove_directory(&self) -> Result<(), Error> {
-        match tokio::fs::remove_dir_all(&self.directory).await {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(Error::Directory { action: "remove", path: self.directory.clone(), source })
-            }
-            _ => Ok(()),
-        }
+        let directory = self.directory.clone();
+        let removing = tokio::task::spawn_blocking(move || remove_tree(&directory)).await;
+        removing.unwrap_or_else(|broken| Err(io::Error::other(broken))).map_err(|source| {
+            Error::Directory { action: "remove", path: self.directory.clone(), source }
+        })
     }
 }
 

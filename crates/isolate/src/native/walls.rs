@@ -160,7 +160,10 @@ impl Native {
                 }
                 Err(_) => {
                     let ended = last_words(&state).map_or(Ended::Lost, |exit| exit.cause.into());
-                    self.clear(&id, &state).await?;
+                    if let Err(err) = self.clear(&id, &state).await {
+                        // The others must not suffer for it; the next start tries again.
+                        tracing::error!(sandbox.id = %id, "sandbox {id} was not cleared: {err}");
+                    }
                     found.push(Found { id, state: Err(ended) });
                 }
             }
