@@ -30,7 +30,7 @@ export async function startServer() {
 
   /** Asks the server to end; throws when something was left behind. */
   async function stop() {
-    child.kill('SIGTERM')
+    child.kill('SIGINT')
     const code = await Promise.race([ended, sleep(30_000, 'a timeout', { ref: false })])
     if (code === 'a timeout') child.kill('SIGKILL')
     let left = processesOf(data)

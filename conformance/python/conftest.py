@@ -12,6 +12,8 @@ from server import Server
 
 @pytest.fixture(scope="session")
 def server():
+    if os.environ.get("MAYFLY_TEST_TIER") == "native" and os.geteuid() != 0:
+        pytest.skip("the native tier needs root")
     server = Server()
     for name in [name for name in os.environ if name.startswith("E2B_")]:
         del os.environ[name]

@@ -81,13 +81,14 @@ class Server:
 
     def stop(self) -> None:
         """Asks the server to end and removes its directory. Raises when something was left behind."""
-        self.process.send_signal(signal.SIGTERM)
+        # Ctrl-C: SIGTERM would leave sandboxes to their keepers, for the next server.
+        self.process.send_signal(signal.SIGINT)
         try:
             code = self.process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            code = "a SIGKILL, because SIGTERM did not end it within 30 s"
+            code = "a SIGKILL, because SIGINT did not end it within 30 s"
         left = wait_until(lambda: not processes_of(self.data), 5) or processes_of(self.data)
         sandboxes = self.data / "sandboxes"
         directories = sorted(path.name for path in sandboxes.iterdir()) if sandboxes.exists() else []
@@ -115,6 +116,16 @@ def processes_of(directory: Path) -> dict[int, str]:
         if any(mark in place for place in places):
             found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
+
+
+def daemon_of(directory: Path) -> int:
+    """The pid of the daemon inside a sandbox: a child of its keeper, or on its own."""
+    for pid, command in processes_of(directory).items():
+        if "mayfly-envd" in command:
+            return pid
+        if "mayfly-keeper" in command:
+            return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    raise AssertionError(f"no daemon in {directory}")
 
 
 def resident_bytes(pid: int) -> int:

@@ -79,7 +79,8 @@ def test_an_ephemeral_sandbox_ends_when_its_client_leaves(server, api):
         start = json.loads(next(response.iter_lines()))
     gone = lambda: api.get(f"/sandboxes/{start['sandbox_id']}").status_code == 404
     assert wait_until(gone, 10)
-    assert not processes_of(server.data / "sandboxes" / start["sandbox_id"])
+    place = server.data / "sandboxes" / start["sandbox_id"]
+    assert wait_until(lambda: not processes_of(place) and not place.exists(), 10)
 
 
 def test_an_integer_timeout_kills_and_ends_with_minus_one(api, shared):

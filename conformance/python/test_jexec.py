@@ -21,7 +21,7 @@ def jailed(tmp_path):
     record, stand_in = tmp_path / "record", tmp_path / "jexec"
     stand_in.write_text(STAND_IN.format(record=record))
     stand_in.chmod(0o755)
-    server = Server("--jexec", str(stand_in))
+    server = Server("--jexec", str(stand_in), tier="process")
     yield server, record
     server.stop()
 

@@ -8,7 +8,7 @@ import threading
 from e2b import Sandbox
 
 from rpc import frame, shell
-from server import processes_of, resident_bytes
+from server import daemon_of, resident_bytes
 
 STREAMS = 200
 NUMBERS = 100_000
@@ -72,10 +72,8 @@ def one_round(server, sandbox, watched: dict[str, int]) -> dict[str, int]:
 
 def test_two_hundred_streams_arrive_whole_and_memory_stays_flat(server):
     sandbox = Sandbox.create(timeout=900)
-    place = server.data / "sandboxes" / sandbox.sandbox_id
-    daemons = [pid for pid, command in processes_of(place).items() if "mayfly-envd" in command]
-    assert len(daemons) == 1, daemons
-    watched = {"server": server.pid, "envd": daemons[0]}
+    daemon = daemon_of(server.data / "sandboxes" / sandbox.sandbox_id)
+    watched = {"server": server.pid, "envd": daemon}
     # Buffers and allocators fill up once; from then on nothing may grow.
     warm = one_round(server, sandbox, watched)
     first = one_round(server, sandbox, watched)

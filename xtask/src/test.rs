@@ -38,7 +38,13 @@ pub(crate) fn test_all(filter: Option<&str>) -> Result<ExitCode> {
             report.step("static programs", binary::build_static)
         };
     if ready {
-        report.tests("python sdk", Runner::Pytest, pytest("conformance/python", filter)?);
+        let mut plain = pytest("conformance/python", filter)?;
+        plain.env("MAYFLY_TEST_TIER", "process");
+        report.tests("python sdk", Runner::Pytest, plain);
+        // Walls need root; without it these suites say so and skip.
+        let mut walled = pytest("conformance/python", filter)?;
+        walled.env("MAYFLY_TEST_TIER", "native");
+        report.tests("same, native", Runner::Pytest, walled);
         report.tests("walls", Runner::Pytest, pytest("conformance/walls", filter)?);
         report.tests("node sdk", Runner::Node, node(filter)?);
     }

@@ -20,8 +20,9 @@ use std::{
 
 use super::spec::Limits;
 
-/// Memory that init may use besides what its commands have.
-const INIT_MIB: u64 = 64;
+/// Memory that init may use besides what its commands have: two hundred busy
+/// streams take about 100 MiB of it.
+const INIT_MIB: u64 = 256;
 /// Processes and threads init may use.
 const INIT_PROCESSES: u32 = 64;
 
