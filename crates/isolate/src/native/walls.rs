@@ -3,6 +3,7 @@
 
 use std::{
     fs::{DirBuilder, File},
+    hash::{BuildHasher, Hasher, RandomState},
     io,
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -67,7 +68,7 @@ impl Native {
             what: "the cgroups of this host could not be read",
             source,
         })?;
-        let ranges = Arc::new(Mutex::new((0..RANGES).rev().collect()));
+        let ranges = Arc::new(Mutex::new(shuffled_ranges()));
         Ok(Native { root, keeper, layout, ranges, waits: TaskTracker::new() })
     }
 
@@ -191,6 +192,15 @@ impl Walls for Native {
             self.waits.wait().await;
         })
     }
+}
+
+/// All ranges, beginning anywhere: another server on this host, with another
+/// data directory, knows nothing of ours.
+fn shuffled_ranges() -> Vec<u32> {
+    let anywhere = RandomState::new().build_hasher().finish() % u64::from(RANGES);
+    let mut ranges: Vec<u32> = (0..RANGES).collect();
+    ranges.rotate_left(anywhere as usize);
+    ranges
 }
 
 /// 65,536 ids, given back when dropped.
