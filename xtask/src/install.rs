@@ -1,5 +1,6 @@
 //! What the tests need besides Rust: Python with the SDKs, Node with its SDK,
-//! curl and jq. Each part is left alone when it is there already.
+//! curl and jq, and the runtimes of the tiers that use one. Each part is left
+//! alone when it is there already.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +18,7 @@ const ENVIRONMENTS: [(&str, &str); 2] =
 pub(crate) fn install_missing() -> Result<()> {
     let root = root()?;
     tools()?;
+    engines();
     for (environment, requirements) in ENVIRONMENTS {
         python(&root.join(environment), &root.join(requirements))?;
     }
@@ -39,14 +41,56 @@ fn tools() -> Result<()> {
         return Ok(());
     }
     let list = packages.join(" ");
-    if !works("sh", &["-c", "test $(id -u) = 0 && command -v apt-get"]) {
+    if !has_apt() {
         bail!("the tests need the Debian packages `{list}` or what your system calls them");
     }
-    let quiet = ("DEBIAN_FRONTEND", "noninteractive");
-    run(Command::new("apt-get").args(["update", "--quiet"]).env(quiet.0, quiet.1))?;
-    let mut install = Command::new("apt-get");
-    install.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(&packages);
-    run(install.env(quiet.0, quiet.1))
+    run(&mut apt(&["update", "--quiet"]))?;
+    run(apt(&["install", "--yes", "--quiet", "--no-install-recommends"]).args(&packages))
+}
+
+/// Runtimes that one tier each needs. Where they cannot be had, their tests
+/// skip and say so.
+fn engines() {
+    if !has_apt() || (works("runsc", &["--version"]) && works("runc", &["--version"])) {
+        return;
+    }
+    // The runsc of bookworm itself is too old: it lacks the systrap platform.
+    let installed = add_backports().and_then(|()| {
+        run(&mut apt(&["update", "--quiet"]))?;
+        run(&mut apt(&["install", "--yes", "--quiet", "--no-install-recommends", "runc"]))?;
+        let suite = ["--target-release", "bookworm-backports"];
+        run(apt(&["install", "--yes", "--quiet", "--no-install-recommends", "runsc"]).args(suite))
+    });
+    if let Err(error) = installed {
+        println!("    without runsc or runc, whose tests will skip: {error:#}");
+    }
+}
+
+/// Adds Debian's backports from the mirror that apt already uses.
+fn add_backports() -> Result<()> {
+    let sources = Path::new("/etc/apt/sources.list.d");
+    if works("sh", &["-c", "apt-cache policy | grep -q bookworm-backports"]) {
+        return Ok(());
+    }
+    let debian = std::fs::read_to_string(sources.join("debian.sources"))
+        .context("no debian.sources to take the mirror from")?;
+    let mirror = debian.lines().find(|line| line.starts_with("URIs:"));
+    let mirror = mirror.context("debian.sources names no mirror")?;
+    let text = format!(
+        "Types: deb\n{mirror}\nSuites: bookworm-backports\nComponents: main\n\
+         Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    );
+    std::fs::write(sources.join("mayfly-backports.sources"), text).context("cannot add a source")
+}
+
+fn has_apt() -> bool {
+    works("sh", &["-c", "test $(id -u) = 0 && command -v apt-get"])
+}
+
+fn apt(arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command
 }
 
 /// Makes the environment hold exactly what the file pins. A copy of the file

@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::{
-    fs::{Gid, Uid, fchown},
-    io,
-    pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt},
+    fs::{Gid, Mode, OFlags, Uid, fchown},
+    io::{self, Errno},
+    pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
 use wire::process::pty::Size;
@@ -24,13 +24,22 @@ pub(crate) fn open(size: &Size, switch: Option<&Switch>) -> io::Result<Terminal>
     let master = openpt(flags)?;
     unlockpt(&master)?;
     // By descriptor: a path below /dev/pts could belong to another mount.
-    let slave = ioctl_tiocgptpeer(&master, flags)?;
+    let slave = match ioctl_tiocgptpeer(&master, flags) {
+        // gVisor does not have it.
+        Err(Errno::NOTTY | Errno::INVAL) => open_by_name(&master)?,
+        peer => peer?,
+    };
     if let Some(switch) = switch {
         // Programs that open /dev/tty or their terminal by name need it.
         fchown(&slave, Some(Uid::from_raw(switch.uid)), Some(Gid::from_raw(switch.gid)))?;
     }
     resize(&master, size)?;
     Ok(Terminal { master, slave })
+}
+
+fn open_by_name(master: &OwnedFd) -> io::Result<OwnedFd> {
+    let name = ptsname(master, Vec::new())?;
+    rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Sets the size. Zero, which no terminal has, means the customary 80 by 24.

@@ -1,8 +1,8 @@
 //! The walls: starts a command behind them and takes everything down again.
 //!
 //! This crate does not know what the command is. It hands it a listening
-//! socket or a tunnel, keeps the other end, and promises that after `kill` nothing is
-//! left: no process, no directory.
+//! socket or a tunnel, keeps the other end, and promises that after `kill`
+//! nothing is left: no process, no directory.
 
 mod error;
 mod native;

@@ -3,7 +3,7 @@
 
 mod spec;
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod keeper;
 mod walls;
 
@@ -17,5 +17,6 @@ mod seccomp;
 mod users;
 
 pub use keeper::keep;
+pub(crate) use root::meminfo;
 pub use spec::{HostUsr, Limits};
 pub use walls::Native;

@@ -6,9 +6,12 @@
 //! | root      | root of that kernel; nobody outside  | the host's root, few capabilities   |
 //! | files     | read by a helper, written to memory and a nameless file | an overlay       |
 //! | network   | its own loopback alone               | its own loopback alone              |
-//! | memory    | all of it: the sandbox ends          | all of it: a program ends           |
-//! | processes | twice the limit, counted outside     | as limited                          |
-//! | processor | as limited                           | as limited                          |
+//! | memory    | limited as a whole: the sandbox ends | limited as a whole: a program ends  |
+//! | processes | some more than the limit, then it ends | limited                           |
+//! | processor | limited                              | limited                             |
+//! | disk      | the host's                           | the host's                          |
+//! | seen      | `/proc/meminfo` has the limit        | the host's numbers                  |
+//! | `sudo`    | no: gVisor knows no set-id programs  | yes                                 |
 //! | checkpoint| yes, with files; many restores       | refused                             |
 //!
 //! Sandboxes of these tiers end with their server.
@@ -33,7 +36,8 @@ use wire::SandboxId;
 
 use self::{contained::clear, ground::Ground, programs::Programs, runtime::Caller};
 use crate::{
-    Error,
+    Error, Limits,
+    native::cgroup::{Cgroup, Layout},
     walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
 };
 
@@ -41,6 +45,8 @@ pub use self::{contained::Contained, runtime::Runtime};
 
 /// The runtime's own books. No sandbox can have this name.
 const BOOKS: &str = ".runtime";
+/// Threads of the host that gVisor uses besides those of its programs.
+const RUNSC_THREADS: u32 = 256;
 /// The layers with programs.
 const PROGRAMS: &str = ".programs";
 
@@ -68,7 +74,11 @@ impl Oci {
         DirBuilder::new().mode(0o700).recursive(true).create(&books).map_err(failed("create"))?;
         // Runtimes and mounts want whole paths.
         let root = root.canonicalize().map_err(failed("find"))?;
-        let caller = Caller { runtime, program, books: root.join(BOOKS) };
+        let layout = Layout::of_host().map_err(|source| Error::Host {
+            what: "the cgroups of this host could not be read",
+            source,
+        })?;
+        let caller = Caller { runtime, program, books: root.join(BOOKS), layout };
         let programs = Programs::open(root.join(PROGRAMS)).map_err(failed("empty"))?;
         Ok(Oci { root, caller, programs, tasks: TaskTracker::new() })
     }
@@ -121,14 +131,18 @@ impl Oci {
         let arguments = (plan.arguments)(&birth);
         let runtime = self.caller.runtime;
         let config = bundle::config(runtime, plan.id.as_str(), &arguments, plan.limits);
-        let started = match ground.prepare(plan.id.as_str(), config.to_string().as_bytes()) {
+        let prepared = self.raise_groups(plan.id, plan.limits).and_then(|()| {
+            ground.prepare(plan.id.as_str(), plan.limits, config.to_string().as_bytes())
+        });
+        let started = match prepared {
             Ok(()) => ground.inside(root, move || spawn(command)).await,
             Err(err) => Err(err),
         };
         let child = match started {
             Ok(child) => child,
             Err(source) => {
-                let _ = ground.remove();
+                // The failure that caused it is what the caller has to know.
+                let _ = clear(&self.caller, plan.id, &ground).await;
                 return Err(Error::Spawn { program: self.caller.program.clone(), source });
             }
         };
@@ -142,6 +156,20 @@ impl Oci {
         Ok(Arc::new(contained))
     }
 
+    /// Makes the groups, where the runtime does not. gVisor has a process of the
+    /// host for every address space and a thread for every thread, and ends when
+    /// it cannot have one more, so it may have more than its programs.
+    fn raise_groups(&self, id: &SandboxId, limits: Limits) -> std::io::Result<()> {
+        match self.caller.runtime {
+            Runtime::Runsc => {
+                let processes = limits.processes * 2 + RUNSC_THREADS;
+                let limits = Limits { processes, ..limits };
+                Cgroup::create(&self.caller.layout, id.as_str(), limits).map(|_| ())
+            }
+            Runtime::Runc => Ok(()),
+        }
+    }
+
     /// Nothing outlives a server here: what is found is removed.
     async fn look_around(&self) -> Result<Vec<Found>, Error> {
         let failed = |source| Error::Directory { action: "read", path: self.root.clone(), source };
@@ -152,7 +180,10 @@ impl Oci {
             let Some(id) = name.to_str().and_then(|name| SandboxId::parse(name).ok()) else {
                 continue;
             };
-            clear(&self.caller, &id, &Ground { state: entry.path() }).await?;
+            if let Err(err) = clear(&self.caller, &id, &Ground { state: entry.path() }).await {
+                // The others must not suffer for it; the next start tries again.
+                tracing::error!(sandbox.id = %id, "sandbox {id} was not cleared: {err}");
+            }
             found.push(Found { id, state: Err(Ended::Lost) });
         }
         Ok(found)
@@ -176,6 +207,9 @@ impl Walls for Oci {
         Box::pin(async {
             self.tasks.close();
             self.tasks.wait().await;
+            self.programs.remove();
+            // Not if the runtime still has something in its books.
+            let _ = std::fs::remove_dir(&self.caller.books);
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Connections that may be open at once.
-const STREAMS: usize = 4096;
+pub(crate) const STREAMS: usize = 4096;
 
 /// What all parts of a session share.
 pub(crate) struct Hub {

@@ -20,13 +20,16 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-use crate::{frame::Frame, hub::Hub};
+use crate::{
+    frame::Frame,
+    hub::{Hub, STREAMS},
+};
 
 /// Frames that wait to be written. Each stream has at most two of them.
 const OUTBOX: usize = 64;
 /// Bytes that are written at once, when there are so many.
 const BATCH: usize = 128 << 10;
-/// Connections that wait to be opened or accepted.
+/// Connections that wait to be opened.
 const WAITING: usize = 64;
 
 /// How a session ended.
@@ -70,7 +73,7 @@ pub fn opening() -> (Opener, Orders) {
 
 /// Both ends of the accepting side's queue.
 pub fn accepting() -> (mpsc::Sender<UnixStream>, Accepted) {
-    mpsc::channel(WAITING)
+    mpsc::channel(STREAMS)
 }
 
 impl Opener {

@@ -7,12 +7,13 @@ use crate::tree::{relative, root, rust_files};
 
 /// A directory of `crates/` and the crates of ours that it may use. The
 /// program itself is left out: it is the place where all of them meet.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("wire", &[]),
+    ("tunnel", &[]),
     ("http", &["wire"]),
     ("store", &["wire"]),
-    ("isolate", &["wire"]),
-    ("envd", &["wire", "http"]),
+    ("isolate", &["wire", "tunnel"]),
+    ("envd", &["wire", "http", "tunnel"]),
     ("agent", &["wire"]),
     ("sandbox", &["wire", "store", "isolate"]),
     ("gateway", &["wire", "http", "sandbox"]),

@@ -159,11 +159,16 @@ impl Cgroup {
 
     /// Descriptors through which init moves its commands to their groups.
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
-        let open = |(controller, directory): &(Option<Controller>, PathBuf)| {
-            let members = directory.join("commands").join(self.members(controller));
-            OpenOptions::new().write(true).open(members)
+        let open = |members: &PathBuf| OpenOptions::new().write(true).open(members);
+        self.ways_in().iter().map(open).collect()
+    }
+
+    /// The files through which a process with one thread joins the commands.
+    pub(crate) fn ways_in(&self) -> Vec<PathBuf> {
+        let members = |(controller, directory): &(Option<Controller>, PathBuf)| {
+            directory.join("commands").join(self.members(controller))
         };
-        self.directories.iter().map(open).collect()
+        self.directories.iter().map(members).collect()
     }
 
     /// The file that a process joins by. In a v1 tree it is the one for single

@@ -221,7 +221,7 @@ fn own(directory: impl AsFd, name: &str, spec: &Spec) -> io::Result<()> {
 }
 
 /// What programs size themselves by. The numbers are the limit, not the host's.
-fn meminfo(memory_mib: u32) -> String {
+pub(crate) fn meminfo(memory_mib: u32) -> String {
     let total = u64::from(memory_mib) << 10;
     format!(
         "MemTotal:       {total:>8} kB\nMemFree:        {total:>8} kB\nMemAvailable:   {total:>8} kB\n\

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{programs::PROGRAM, runtime::Runtime};
+use super::{ground::MEMINFO, programs::PROGRAM, runtime::Runtime};
 use crate::Limits;
 
 /// Docker's set without `MKNOD` (a device node would be the host's device) and
@@ -75,9 +75,6 @@ const MASKED: [&str; 9] = [
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Threads of the host that gVisor uses besides those of its programs.
-const RUNSC_THREADS: u32 = 256;
-
 /// The configuration of one sandbox. The first argument is the program's name.
 pub(super) fn config(runtime: Runtime, id: &str, arguments: &[String], limits: Limits) -> Value {
     let program = format!("/{PROGRAM}");
@@ -85,14 +82,12 @@ pub(super) fn config(runtime: Runtime, id: &str, arguments: &[String], limits: L
         .chain(arguments.iter().skip(1).map(String::as_str))
         .collect();
     let namespaces = ["pid", "mount", "ipc", "uts", "network"].map(|kind| json!({"type": kind}));
-    let mut linux = json!({
-        "namespaces": namespaces,
-        "cgroupsPath": format!("/mayfly/{id}"),
-        "resources": resources(runtime, limits),
-    });
+    let mut linux = json!({"namespaces": namespaces});
     match runtime {
         Runtime::Runsc => {}
         Runtime::Runc => {
+            linux["cgroupsPath"] = json!(format!("/mayfly/{id}"));
+            linux["resources"] = resources(limits);
             linux["maskedPaths"] = json!(MASKED);
             linux["readonlyPaths"] = json!(READ_ONLY);
             linux["seccomp"] = seccomp();
@@ -116,14 +111,14 @@ pub(super) fn config(runtime: Runtime, id: &str, arguments: &[String], limits: L
             // `sudo` works inside: the sandbox's root is not trusted anyway.
             "noNewPrivileges": false,
         },
-        "mounts": mounts(limits),
+        "mounts": mounts(runtime, limits),
         "linux": linux,
     })
 }
 
-fn mounts(limits: Limits) -> Value {
+fn mounts(runtime: Runtime, limits: Limits) -> Value {
     let shared = format!("size={}m", (limits.memory_mib / 2).max(16));
-    json!([
+    let mut mounts = json!([
         {"destination": "/proc", "type": "proc", "source": "proc",
          "options": ["nosuid", "noexec", "nodev"]},
         {"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
@@ -134,20 +129,20 @@ fn mounts(limits: Limits) -> Value {
          "options": ["nosuid", "noexec", "nodev", "mode=1777", shared]},
         {"destination": "/sys", "type": "sysfs", "source": "sysfs",
          "options": ["nosuid", "noexec", "nodev", "ro"]},
-    ])
+    ]);
+    if let (Runtime::Runsc, Some(mounts)) = (runtime, mounts.as_array_mut()) {
+        // gVisor shows no path of the host for it; `runc` would.
+        mounts.push(json!({"destination": "/proc/meminfo", "type": "bind",
+            "source": MEMINFO, "options": ["bind", "ro"]}));
+    }
+    mounts
 }
 
-fn resources(runtime: Runtime, limits: Limits) -> Value {
-    let processes = match runtime {
-        // gVisor has a process of the host for every address space and a
-        // thread for every thread, and dies when it cannot have one more.
-        Runtime::Runsc => limits.processes * 2 + RUNSC_THREADS,
-        Runtime::Runc => limits.processes,
-    };
+fn resources(limits: Limits) -> Value {
     json!({
         "memory": {"limit": u64::from(limits.memory_mib) << 20},
         "cpu": {"quota": limits.cpus * 100_000, "period": 100_000},
-        "pids": {"limit": processes},
+        "pids": {"limit": limits.processes},
     })
 }
 

@@ -171,10 +171,14 @@ impl Instance for Contained {
 
     fn ended(&self) -> BoxFuture<'_, Ended> {
         Box::pin(async {
-            match self.exited().await.and_then(|status| status.code()) {
-                // Nothing inside can send it to its own init, and we have not
-                // been asked to: it was the host, for memory.
-                Some(KILLED) if !self.hang_up.is_cancelled() => Ended::OutOfMemory,
+            let status = self.exited().await;
+            if self.hang_up.is_cancelled() {
+                return Ended::Killed;
+            }
+            match status.and_then(|status| status.code()) {
+                // Nothing inside can send that signal to its own init: it was
+                // the host, and what it does so for is memory.
+                Some(KILLED) => Ended::OutOfMemory,
                 Some(_) => Ended::Exited,
                 None => Ended::Lost,
             }
@@ -196,10 +200,12 @@ pub(super) async fn clear(caller: &Caller, id: &SandboxId, ground: &Ground) -> R
     let (caller, id, ground) = (caller.clone(), id.to_string(), ground.clone());
     let clearing = tokio::task::spawn_blocking(move || {
         let deleted = if caller.knows(&id) { delete(&caller, &id) } else { Ok(()) };
+        let groups = caller.groups(&id).map(|groups| groups.remove()).unwrap_or_default();
         let path = ground.state.clone();
         let removed = ground.remove();
         deleted?;
-        removed.map_err(|source| Error::Directory { action: "remove", path, source })
+        removed.map_err(|source| Error::Directory { action: "remove", path, source })?;
+        if groups.is_empty() { Ok(()) } else { Err(Error::CgroupsLeft(groups)) }
     });
     clearing.await.unwrap_or(Err(Error::Survivors { count: 0 }))
 }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! <state>/config.json   what the runtime is asked for
+//! <state>/meminfo       the limit on memory, as `/proc/meminfo` shows it
 //! <state>/rootfs        where the tree is mounted, empty from outside
 //! <state>/upper, work   the topmost layer: the sandbox's own name
 //! <state>/usr-upper, …  the same below `/usr`, when that is the host's
@@ -27,7 +28,10 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 
-use crate::walls::Root;
+use crate::{Limits, native::meminfo, removal::remove_tree, walls::Root};
+
+/// What programs inside size themselves by, relative to the state directory.
+pub(super) const MEMINFO: &str = "meminfo";
 
 /// The directories of one sandbox.
 #[derive(Clone, Debug)]
@@ -37,7 +41,7 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Makes the directories and the files that name the sandbox.
-    pub(super) fn prepare(&self, id: &str, config: &[u8]) -> io::Result<()> {
+    pub(super) fn prepare(&self, id: &str, limits: Limits, config: &[u8]) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.state)?;
         let directories = ["rootfs", "upper", "work", "usr-upper", "usr-work"];
         for name in directories.into_iter().chain(["upper/etc"]) {
@@ -50,6 +54,7 @@ impl Ground {
             ("upper/etc/hostname", format!("{id}\n")),
             ("upper/etc/hosts", format!("127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{id}\n")),
             ("upper/etc/resolv.conf", "# no network\n".to_owned()),
+            (MEMINFO, meminfo(limits.memory_mib)),
         ];
         for (name, content) in files {
             let path = self.state.join(name);
@@ -112,9 +117,6 @@ impl Ground {
 
     /// Removes the directories.
     pub(super) fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.state) {
-            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
-            _ => Ok(()),
-        }
+        remove_tree(&self.state)
     }
 }

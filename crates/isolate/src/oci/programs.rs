@@ -9,6 +9,8 @@ use std::{
     sync::Mutex,
 };
 
+use crate::removal::remove_tree;
+
 /// The program inside, below the root.
 pub(super) const PROGRAM: &str = "run/mayfly/init";
 
@@ -23,12 +25,16 @@ impl Programs {
     /// Uses `directory`, which nobody else uses. What a former server left in it
     /// is of the same kind, and is removed.
     pub(super) fn open(directory: PathBuf) -> io::Result<Programs> {
-        match fs::remove_dir_all(&directory) {
-            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
-            _ => {}
-        }
+        remove_tree(&directory)?;
         DirBuilder::new().mode(0o700).create(&directory)?;
         Ok(Programs { directory, writing: Mutex::default() })
+    }
+
+    /// Removes the layers. Those that sandboxes still use stay usable for them.
+    pub(super) fn remove(&self) {
+        if let Err(err) = remove_tree(&self.directory) {
+            tracing::warn!("{} was not removed: {err}", self.directory.display());
+        }
     }
 
     /// The layer with this program. A program that was replaced on the host is
@@ -45,7 +51,7 @@ impl Programs {
                 .and_then(|()| fs::rename(&unfinished, &layer))
                 .inspect_err(|_| {
                     // The next one would stumble over it.
-                    let _ = fs::remove_dir_all(&unfinished);
+                    let _ = remove_tree(&unfinished);
                 })?;
         }
         Ok(layer)
