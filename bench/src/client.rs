@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -44,6 +45,26 @@ impl Connection {
             self.stream.read_line(&mut String::new())?;
             if size == 0 {
                 return Ok(answer);
+            }
+        }
+    }
+
+    /// Runs a command by `/commands` and measures until its first output.
+    pub(crate) fn first_output(&mut self, body: &[u8]) -> Result<Duration> {
+        let began = Instant::now();
+        self.send("/commands", "application/json", "", body)?;
+        self.read_head()?;
+        let mut first = None;
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            if line.contains("\"stdout\"") && first.is_none() {
+                first = Some(began.elapsed());
+            }
+            // The last chunk, and the empty line behind it.
+            if line == "0\r\n" {
+                self.stream.read_line(&mut line)?;
+                return first.context("the command wrote nothing");
             }
         }
     }

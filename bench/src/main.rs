@@ -6,6 +6,7 @@
 mod client;
 mod round_trip;
 mod server;
+mod start;
 mod throughput;
 
 use std::process::ExitCode;
@@ -26,10 +27,20 @@ struct Finding {
 
 fn main() -> Result<ExitCode> {
     let json = std::env::args().any(|argument| argument == "--json");
-    let server = Server::start()?;
-    let findings =
-        [round_trip::measure(&server)?, throughput::blobs(&server)?, throughput::lines(&server)?];
+    let server = Server::start("process", &[])?;
+    let mut findings = vec![
+        round_trip::measure(&server)?,
+        throughput::blobs(&server)?,
+        throughput::lines(&server)?,
+    ];
     drop(server);
+    // Walls need root, and the comparison bubblewrap.
+    if start::possible() {
+        findings.push(start::cold()?);
+        findings.push(start::from_the_pool()?);
+        findings.push(start::burst()?);
+        findings.push(start::idle()?);
+    }
     print(&findings, json);
     let all_met = findings.iter().all(|finding| finding.met);
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })

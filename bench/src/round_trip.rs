@@ -38,7 +38,7 @@ pub(crate) fn measure(server: &Server) -> Result<Finding> {
     })
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
 }

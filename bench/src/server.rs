@@ -23,12 +23,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start() -> Result<Server> {
+    /// Starts a server of that tier, with a sandbox in it.
+    pub(crate) fn start(tier: &str, options: &[&str]) -> Result<Server> {
         let program = std::env::current_exe()?.with_file_name("mayfly");
         let data = tempfile::tempdir()?;
         let mut child = Command::new(&program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--tier", "process", "--data"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--tier", tier, "--data"])
             .arg(data.path())
+            .args(options)
             .env("MAYFLY_API_KEY", KEY)
             .env("MAYFLY_LOG", "warn")
             .stdout(Stdio::piped())
@@ -48,17 +50,24 @@ impl Server {
         let address = address.context("the server did not say where it listens")?;
         let mut server =
             Server { child, address, sandbox_id: String::new(), token: String::new(), _data: data };
+        (server.sandbox_id, server.token) = server.create()?;
+        Ok(server)
+    }
+
+    /// Makes a sandbox and gives its id and token.
+    pub(crate) fn create(&self) -> Result<(String, String)> {
         let body = json!({"templateID": "base", "timeout": 3600}).to_string();
-        let answer =
-            server.connect()?.post("/v2/sandboxes", "application/json", body.as_bytes())?;
+        let answer = self.connect()?.post("/v2/sandboxes", "application/json", body.as_bytes())?;
         let created: Value = serde_json::from_slice(&answer)?;
-        let (Some(id), Some(token)) =
-            (created["sandboxID"].as_str(), created["envdAccessToken"].as_str())
-        else {
+        let field = |name: &str| created[name].as_str().map(str::to_owned);
+        let (Some(id), Some(token)) = (field("sandboxID"), field("envdAccessToken")) else {
             bail!("no sandbox: {created}");
         };
-        (server.sandbox_id, server.token) = (id.to_owned(), token.to_owned());
-        Ok(server)
+        Ok((id, token))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn connect(&self) -> Result<Connection> {
@@ -68,8 +77,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGTERM, so that it takes its sandbox down; std can only send SIGKILL.
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        // Ctrl-C takes its sandboxes down; std can only send SIGKILL.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }
 }

@@ -164,6 +164,15 @@ impl Sandboxes {
         self.shared.living.lock().map_or(0, |living| living.len())
     }
 
+    /// Whether sandboxes of this tier reach the network. Those with walls do
+    /// not, in this version.
+    pub fn have_network(&self) -> bool {
+        match self.shared.settings.tier {
+            Tier::Process => true,
+            Tier::Native | Tier::Gvisor | Tier::Runc => false,
+        }
+    }
+
     /// How many wait to be claimed.
     pub fn pooled(&self) -> usize {
         self.shared.pool.ready()

@@ -130,6 +130,8 @@ pub struct SandboxDetail {
     pub envd_access_token: Option<String>,
     /// Domain for `<port>-<id>.<domain>` hosts.
     pub domain: Option<String>,
+    /// Whether it has a way out.
+    pub allow_internet_access: bool,
 }
 
 /// Answer of `GET /sandboxes/{id}/logs`.

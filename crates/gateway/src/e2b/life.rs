@@ -16,6 +16,7 @@ pub(crate) async fn info(
         listed: gateway.summarize(&sandbox),
         envd_access_token: Some(gateway.tokens.issue(sandbox.id())),
         domain: gateway.domain(),
+        allow_internet_access: gateway.sandboxes.have_network(),
     })
 }
 
