@@ -49,6 +49,7 @@ fn the_doctor_has_a_row_for_everything_and_a_remedy_for_what_is_missing() {
         "tier native",
         "tier process",
         "tier gvisor",
+        "tier runc",
         "tier kubernetes",
         "envd",
         "data directory",
