@@ -14,7 +14,6 @@
 use std::{
     fs,
     io::{self, Read, Write},
-    mem::MaybeUninit,
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
@@ -25,7 +24,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{Gid, Mode, Uid, inotify},
+    fs::{Gid, Mode, Uid},
     process::{
         DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal,
         set_dumpable_behavior, setsid, umask, waitid,
@@ -41,6 +40,8 @@ use super::{
 };
 use crate::removal::remove_tree;
 
+/// How often to look whether the state directory is still there, and the clock.
+const LOOK_AROUND: Duration = Duration::from_secs(4);
 /// Servers that may talk to us at once.
 const TALKERS: usize = 8;
 
@@ -65,7 +66,7 @@ pub fn keep(state: &Path) -> io::Result<()> {
     // Their connections end with this process: that is how they learn of it.
     let mut talkers = Vec::new();
     let exit = match start(&spec, &cgroup, listener) {
-        Ok(living) => watch(&spec, living, &talk, &mut talkers, &cgroup),
+        Ok(living) => watch(&spec, state, living, &talk, &mut talkers, &cgroup),
         Err(err) => Exit { cause: Cause::NotStarted, detail: err.to_string() },
     };
     finish(&cgroup, exit)
@@ -141,12 +142,13 @@ fn make_disk(spec: &Spec) -> io::Result<()> {
 /// Sleeps until something ends the sandbox.
 fn watch(
     spec: &Spec,
+    state: &Path,
     living: Living,
     talk: &UnixListener,
     talkers: &mut Vec<Talker>,
     cgroup: &Cgroup,
 ) -> Exit {
-    match wait_for_end(spec.deadline_ms, &living, talk, talkers) {
+    match wait_for_end(spec.deadline_ms, state, &living, talk, talkers) {
         Ok(End::Exited) => exited(&living, cgroup),
         Ok(End::Because(cause)) => match end(&living) {
             Ok(()) => Exit { cause, detail: String::new() },
@@ -167,22 +169,22 @@ enum End {
 
 fn wait_for_end(
     mut deadline_ms: u64,
+    state: &Path,
     living: &Living,
     talk: &UnixListener,
     talkers: &mut Vec<Talker>,
 ) -> io::Result<End> {
-    let vanishing = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let changes = inotify::WatchFlags::DELETE | inotify::WatchFlags::MOVE_SELF;
-    inotify::add_watch(&vanishing, ".", changes)?;
     loop {
         let Some(left) = deadline_ms.checked_sub(now_ms()).filter(|left| *left > 0) else {
             return Ok(End::Because(Cause::Deadline));
         };
-        let ready = sleep(left, living, talk, &vanishing, talkers)?;
+        let ready = sleep(left, living, talk, talkers)?;
         if ready.exited {
             return Ok(End::Exited);
         }
-        if ready.changed && vanished(&vanishing) {
+        // Looked at rather than watched: a user may have 128 watches at once,
+        // and keepers are many. Deleted or moved, its file is not there.
+        if !state.join("spec.json").exists() {
             return Ok(End::Because(Cause::Asked));
         }
         if ready.called
@@ -215,44 +217,25 @@ fn wait_for_end(
 struct Ready {
     exited: bool,
     called: bool,
-    changed: bool,
 }
 
 fn sleep(
     left_ms: u64,
     living: &Living,
     talk: &UnixListener,
-    vanishing: &OwnedFd,
     talkers: &[Talker],
 ) -> io::Result<Ready> {
-    // Clocks can be set: look again after an hour at the latest.
-    let left = Duration::from_millis(left_ms.min(3_600_000));
+    let left = Duration::from_millis(left_ms).min(LOOK_AROUND);
     let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-    let mut wanted = vec![
-        PollFd::new(&living.pidfd, PollFlags::IN),
-        PollFd::new(talk, PollFlags::IN),
-        PollFd::new(vanishing, PollFlags::IN),
-    ];
+    let mut wanted =
+        vec![PollFd::new(&living.pidfd, PollFlags::IN), PollFd::new(talk, PollFlags::IN)];
     wanted.extend(talkers.iter().map(|talker| PollFd::new(&talker.stream, PollFlags::IN)));
     match poll(&mut wanted, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(err) => return Err(err.into()),
     }
     let ready = |index: usize| !wanted[index].revents().is_empty();
-    Ok(Ready { exited: ready(0), called: ready(1), changed: ready(2) })
-}
-
-/// Whether the state directory is gone from its place. That it was deleted is
-/// never said while it is our working directory, but its files go first.
-fn vanished(changes: &OwnedFd) -> bool {
-    let mut buffer = [MaybeUninit::uninit(); 1024];
-    let mut changes = inotify::Reader::new(changes, &mut buffer);
-    while let Ok(change) = changes.next() {
-        if change.events().contains(inotify::ReadFlags::MOVE_SELF) {
-            return true;
-        }
-    }
-    !Path::new("spec.json").exists()
+    Ok(Ready { exited: ready(0), called: ready(1) })
 }
 
 /// A server that is connected.

@@ -31,12 +31,14 @@ pub(super) struct House {
 impl House {
     /// Puts the parts together and clears away what a former life left.
     pub(super) async fn build(config: &ServeConfig, store: &Store) -> anyhow::Result<House> {
+        // Keepers and layers are named to processes that live elsewhere.
+        let data = std::path::absolute(&config.data)?;
         let settings = sandbox::Settings {
-            directory: config.data.join("sandboxes"),
-            templates: config.data.join("templates"),
+            directory: data.join("sandboxes"),
+            templates: data.join("templates"),
             tier: config.tier,
-            envd: config.envd.clone(),
-            keeper: config.keeper.clone(),
+            envd: std::path::absolute(&config.envd)?,
+            keeper: std::path::absolute(&config.keeper)?,
             // The other tiers have walls of their own.
             jexec: config.jexec.clone().filter(|_| config.tier == Tier::Process),
             max_sandboxes: usize::try_from(config.max_sandboxes)?,
