@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::config::Layer;
+use crate::config::{self, ConfigError, Layer};
 use crate::probe::Subject;
 
 const EXAMPLES: &str = "\
@@ -124,11 +124,9 @@ pub(crate) struct ServeArguments {
     pub(crate) flags: Layer,
 }
 
-/// What `template` takes.
+/// What every command takes that works on a server's data, beside it or not.
 #[derive(Debug, Args)]
-pub(crate) struct TemplateArguments {
-    #[command(subcommand)]
-    pub(crate) command: TemplateCommand,
+pub(crate) struct DataArguments {
     /// Directory of the server's data [env: MAYFLY_DATA] [default: ./mayfly-data]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data: Option<PathBuf>,
@@ -138,6 +136,23 @@ pub(crate) struct TemplateArguments {
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+impl DataArguments {
+    /// The directory, by flag, variable or file.
+    pub(crate) fn directory(&self) -> Result<PathBuf, ConfigError> {
+        let flags = Layer { data: self.data.clone(), ..Layer::default() };
+        Ok(config::read(flags, self.config.clone())?.data())
+    }
+}
+
+/// What `template` takes.
+#[derive(Debug, Args)]
+pub(crate) struct TemplateArguments {
+    #[command(subcommand)]
+    pub(crate) command: TemplateCommand,
+    #[command(flatten)]
+    pub(crate) place: DataArguments,
 }
 
 /// What can be done to templates.
@@ -164,15 +179,8 @@ pub(crate) enum TemplateCommand {
 pub(crate) struct KeysArguments {
     #[command(subcommand)]
     pub(crate) command: KeysCommand,
-    /// Directory of the server's data [env: MAYFLY_DATA] [default: ./mayfly-data]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) data: Option<PathBuf>,
-    /// TOML file with settings [env: MAYFLY_CONFIG]
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: DataArguments,
 }
 
 /// What can be done to keys.

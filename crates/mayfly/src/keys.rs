@@ -10,7 +10,6 @@ use store::{ApiKey, DATABASE_FILE, NewKey, Store};
 use wire::Secret;
 
 use crate::cli::{KeysArguments, KeysCommand};
-use crate::config::{self, Layer};
 use crate::output;
 
 /// A key as JSON. The secret is there only right after it was made.
@@ -36,9 +35,8 @@ enum Format {
 
 /// Does what was asked.
 pub(crate) fn command(arguments: KeysArguments) -> anyhow::Result<ExitCode> {
-    let flags = Layer { data: arguments.data, ..Layer::default() };
-    let data = config::read(flags, arguments.config)?.data();
-    let format = if arguments.json { Format::Json } else { Format::Text };
+    let data = arguments.place.directory()?;
+    let format = if arguments.place.json { Format::Json } else { Format::Text };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = open(&data, &arguments.command).await?;

@@ -9,7 +9,6 @@ use sandbox::{Label, Progress, TemplateInfo, Templates};
 use serde::Serialize;
 
 use crate::cli::{TemplateArguments, TemplateCommand};
-use crate::config::{self, Layer};
 use crate::output;
 
 /// A template as JSON.
@@ -26,21 +25,20 @@ struct TemplateView<'a> {
 
 /// Does what was asked.
 pub(crate) fn command(arguments: TemplateArguments) -> anyhow::Result<ExitCode> {
-    let flags = Layer { data: arguments.data, ..Layer::default() };
-    let data = config::read(flags, arguments.config)?.data();
-    let templates = Templates::open(data.join("templates"))?;
+    let templates = Templates::open(arguments.place.directory()?.join("templates"))?;
+    let json = arguments.place.json;
     match arguments.command {
         TemplateCommand::Import { name, source } => {
             let mut bar = Bar::new();
             templates.import(&name, &source, &mut |progress| bar.show(&progress))?;
             bar.finish();
             let made = templates.list()?.into_iter().find(|info| info.name == name);
-            show(made.as_slice(), arguments.json)?;
+            show(made.as_slice(), json)?;
         }
-        TemplateCommand::List => show(&templates.list()?, arguments.json)?,
+        TemplateCommand::List => show(&templates.list()?, json)?,
         TemplateCommand::Remove { name } => {
             templates.remove(&name)?;
-            if !arguments.json {
+            if !json {
                 output::print(&format!("Removed {name}.\n"))?;
             }
         }
