@@ -9,6 +9,7 @@ mod native;
 mod oci;
 mod process;
 mod removal;
+mod seen;
 mod tier;
 mod tree;
 mod walls;

@@ -17,6 +17,5 @@ mod seccomp;
 mod users;
 
 pub use keeper::keep;
-pub(crate) use root::meminfo;
 pub use spec::{HostUsr, Limits};
 pub use walls::Native;

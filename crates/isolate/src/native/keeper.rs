@@ -38,7 +38,7 @@ use super::{
     spec::{Cause, Exit, Spec},
     users,
 };
-use crate::removal::remove_tree;
+use crate::{removal::remove_tree, seen::identity};
 
 /// How often to look whether the state directory is still there, and the clock.
 const LOOK_AROUND: Duration = Duration::from_secs(4);
@@ -124,13 +124,7 @@ fn make_disk(spec: &Spec) -> io::Result<()> {
         rustix::fs::chmod(path.as_str(), Mode::from_raw_mode(0o755))?;
         own(&path)?;
     }
-    let id = &spec.id;
-    let files = [
-        ("hostname", format!("{id}\n")),
-        ("hosts", format!("127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{id}\n")),
-        ("resolv.conf", "# no network\n".to_owned()),
-    ];
-    for (name, content) in files {
+    for (name, content) in identity(&spec.id) {
         let path = format!("disk/upper/etc/{name}");
         fs::write(&path, content)?;
         rustix::fs::chmod(path.as_str(), Mode::from_raw_mode(0o644))?;

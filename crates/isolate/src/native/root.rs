@@ -29,6 +29,7 @@ use super::{
     mount::{Detached, mount_point, open_beneath},
     spec::{Defence, Spec},
 };
+use crate::seen::meminfo;
 
 const QUIET: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
@@ -218,14 +219,4 @@ fn own(directory: impl AsFd, name: &str, spec: &Spec) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(spec.first_id), Gid::from_raw(spec.first_id));
     let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
     Ok(chownat(directory, name, Some(uid), Some(gid), flags)?)
-}
-
-/// What programs size themselves by. The numbers are the limit, not the host's.
-pub(crate) fn meminfo(memory_mib: u32) -> String {
-    let total = u64::from(memory_mib) << 10;
-    format!(
-        "MemTotal:       {total:>8} kB\nMemFree:        {total:>8} kB\nMemAvailable:   {total:>8} kB\n\
-         Buffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\n\
-         SwapTotal:             0 kB\nSwapFree:              0 kB\n"
-    )
 }

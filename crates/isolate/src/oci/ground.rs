@@ -28,7 +28,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 
-use crate::{Limits, native::meminfo, removal::remove_tree, walls::Root};
+use crate::{Limits, removal::remove_tree, seen, walls::Root};
 
 /// What programs inside size themselves by, relative to the state directory.
 pub(super) const MEMINFO: &str = "meminfo";
@@ -50,13 +50,9 @@ impl Ground {
             // Whatever our umask is: these are seen from inside.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
-        let files = [
-            ("upper/etc/hostname", format!("{id}\n")),
-            ("upper/etc/hosts", format!("127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{id}\n")),
-            ("upper/etc/resolv.conf", "# no network\n".to_owned()),
-            (MEMINFO, meminfo(limits.memory_mib)),
-        ];
-        for (name, content) in files {
+        let identity = seen::identity(id).map(|(name, text)| (format!("upper/etc/{name}"), text));
+        let meminfo = (MEMINFO.to_owned(), seen::meminfo(limits.memory_mib));
+        for (name, content) in identity.into_iter().chain([meminfo]) {
             let path = self.state.join(name);
             fs::write(&path, content)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
