@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A sandbox's public name: lowercase letters and digits only, so it is safe
 /// in a host name, a path and a cgroup name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct SandboxId(String);
 
 /// The text is not a sandbox id.
@@ -39,6 +42,14 @@ impl SandboxId {
     }
 }
 
+impl TryFrom<String> for SandboxId {
+    type Error = BadId;
+
+    fn try_from(text: String) -> Result<SandboxId, BadId> {
+        SandboxId::parse(&text)
+    }
+}
+
 impl fmt::Display for SandboxId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -61,6 +72,13 @@ mod tests {
             check(bad, false);
         }
         check(&"a".repeat(41), false);
+    }
+
+    #[test]
+    fn an_id_in_json_is_checked_too() {
+        let id: SandboxId = serde_json::from_str("\"i1a2b3\"").unwrap();
+        assert_eq!(serde_json::to_string(&id).unwrap(), "\"i1a2b3\"");
+        assert!(serde_json::from_str::<SandboxId>("\"../x\"").is_err());
     }
 
     #[test]

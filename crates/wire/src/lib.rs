@@ -1,9 +1,10 @@
-//! Formats without I/O: what travels between clients, gateway and envd.
+//! Formats without I/O: what travels between clients, servers and sandboxes.
 //!
 //! Nothing here has a clock, a socket or a task. Arbitrary bytes never panic a
 //! decoder of this crate and never make it allocate more than the limit its
 //! caller gave.
 
+pub mod agent;
 mod code;
 mod codec;
 mod command;
@@ -13,16 +14,18 @@ mod envelope;
 mod id;
 mod output;
 pub mod process;
+pub mod run;
 mod secret;
+pub mod sse;
 mod text;
 
 pub use code::{Code, ConnectError};
 pub use codec::{Codec, DecodeError, base64};
-pub use command::{CommandInfo, CommandLine, CommandRequest, CommandState};
+pub use command::{CommandInfo, CommandLine, CommandReason, CommandRequest, CommandState};
 pub use control::{ControlMessage, Init, Outcome, Started};
 pub use e2b::{
-    Connect, ListedSandbox, LogEntry, LogLine, Logs, NewSandbox, Refresh, RestError, Sandbox,
-    SandboxDetail, SandboxState, SetTimeout,
+    Connect, ListedSandbox, LogEntry, LogLine, Logs, NetworkConfig, NetworkUpdate, NewSandbox,
+    Refresh, RestError, Sandbox, SandboxDetail, SandboxState, SetTimeout,
 };
 pub use envelope::{
     Envelope, EnvelopeDecoder, EnvelopeError, MESSAGE_LIMIT, end_of_stream, frame, unpack_gzip,

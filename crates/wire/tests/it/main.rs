@@ -8,7 +8,11 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use wire::{Codec, EnvelopeDecoder, EnvelopeError, process as pb};
+use wire::{
+    Codec, EnvelopeDecoder, EnvelopeError, process as pb,
+    run::{AgentLine, BadLine, EnvelopeLine, LINE_LIMIT},
+    sse,
+};
 
 struct Counting;
 
@@ -83,4 +87,36 @@ fn hostile_lengths_and_bombs_stay_within_the_limit() {
         assert!(Codec::Json.decode::<pb::StartRequest>(deep.as_bytes()).is_err());
     });
     assert!(peak < LIMIT, "nesting made us allocate {peak} bytes");
+
+    // Lists of nothing much take the most memory for their bytes.
+    for (value, count) in [("0", LINE_LIMIT / 2 - 100), ("[]", LINE_LIMIT / 3 - 100)] {
+        let line = custom(value, count);
+        assert!(line.len() < LINE_LIMIT);
+        let peak = peak_of(|| {
+            let refused = AgentLine::parse_line(line.as_bytes());
+            assert!(matches!(refused, Err(BadLine::TooManyValues { .. })));
+            let refused = EnvelopeLine::parse(line.as_bytes());
+            assert!(matches!(refused, Err(BadLine::TooManyValues { .. })));
+        });
+        assert!(peak < 4096, "a refused line made us allocate {peak} bytes");
+    }
+    let line = custom("0", 500_000);
+    let peak = peak_of(|| assert!(AgentLine::parse_line(line.as_bytes()).is_ok()));
+    assert!(peak < 64 << 20, "a line of small values made us allocate {peak} bytes");
+
+    let piece = [b'x'; 1000];
+    let peak = peak_of(|| {
+        let mut decoder = sse::Decoder::new(LIMIT);
+        for _ in 0..1000 {
+            decoder.push(&piece);
+            let _ = decoder.pop();
+        }
+    });
+    assert!(peak < 4 * LIMIT, "a line without end made us allocate {peak} bytes");
+}
+
+/// An agent's line with a list of `count` times the same value.
+fn custom(value: &str, count: usize) -> String {
+    let values = vec![value; count].join(",");
+    format!(r#"{{"n":1,"ts":1,"type":"custom","name":"c","value":[{values}]}}"#)
 }

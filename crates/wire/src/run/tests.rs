@@ -1,0 +1,188 @@
+//! Any agent, whatever it writes, gives a log and streams that keep the rules.
+
+use proptest::{prelude::*, sample::select};
+use serde_json::{Value, json};
+
+use super::{
+    AgentLine, EnvelopeChecker, EnvelopeLine, EnvelopeProjector, ErrorCode, Event, FileChange,
+    Ledger, Level, Outcome, RunEvent, RunId, StepId, Terminal, UploadedFile, to_raw,
+};
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1e300f64..1e300).prop_map(Value::from),
+        ".{0,10}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(".{0,5}", inner, 0..4).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+/// Few ids, so that steps meet each other.
+fn step_id() -> impl Strategy<Value = StepId> {
+    (0u64..4).prop_map(StepId::from_number)
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        (value(), any::<bool>())
+            .prop_map(|(result, truncated)| Outcome::Succeeded { result, truncated }),
+        (".{0,10}", prop::option::of(value()))
+            .prop_map(|(error, result)| Outcome::Failed { error, result }),
+    ]
+}
+
+fn started() -> impl Strategy<Value = Event> {
+    (any::<[u8; 15]>(), ".{0,10}").prop_map(|(bytes, harness)| Event::Started {
+        run_id: RunId::from_random(bytes),
+        sandbox_id: None,
+        harness,
+        provider: None,
+        model: Some("m".into()),
+    })
+}
+
+fn terminal() -> impl Strategy<Value = Terminal> {
+    prop_oneof![
+        ".{0,10}".prop_map(|message| Terminal::Result { message }),
+        (select(&ErrorCode::ALL[..]), ".{0,10}")
+            .prop_map(|(code, message)| Terminal::Error { code, message }),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let levels = [Level::Debug, Level::Info, Level::Warn, Level::Error];
+    let changes = [FileChange::Create, FileChange::Change, FileChange::Delete];
+    prop_oneof![
+        1 => started(),
+        2 => (select(levels.to_vec()), ".{0,10}")
+            .prop_map(|(level, message)| Event::Log { level, message }),
+        2 => ("[a-z]{1,3}", ".{0,10}")
+            .prop_map(|(message_id, delta)| Event::Text { message_id, delta }),
+        1 => ("[a-z]{1,3}", ".{0,10}")
+            .prop_map(|(message_id, delta)| Event::Reasoning { message_id, delta }),
+        6 => (step_id(), ".{0,10}", value())
+            .prop_map(|(id, name, args)| Event::StepStarted { id, name, args }),
+        6 => (step_id(), outcome(), any::<u64>())
+            .prop_map(|(id, outcome, duration_ms)| Event::StepEnded { id, outcome, duration_ms }),
+        1 => any::<[u64; 4]>().prop_map(|[input, output, read, write]| Event::Usage {
+            input_tokens: input,
+            output_tokens: output,
+            cache_read_tokens: read,
+            cache_write_tokens: write,
+        }),
+        1 => (select(changes.to_vec()), ".{0,10}")
+            .prop_map(|(change, path)| Event::File { change, path }),
+        1 => (".{0,10}", any::<u64>()).prop_map(|(name, size)| Event::Uploaded {
+            files: vec![UploadedFile {
+                id: "f".into(),
+                name,
+                mime_type: "text/plain".into(),
+                size,
+                sha256: "00".into(),
+                storage_key: "k".into(),
+            }],
+        }),
+        1 => (".{0,10}", value()).prop_map(|(name, value)| Event::Custom { name, value }),
+        1 => terminal().prop_map(Event::from),
+    ]
+}
+
+fn lines() -> impl Strategy<Value = Vec<AgentLine>> {
+    let line =
+        (any::<u64>(), any::<u64>(), event()).prop_map(|(n, ts, event)| AgentLine { n, ts, event });
+    prop::collection::vec(line, 0..30)
+}
+
+/// The log of a run whose agent writes `lines` and that the runner ends.
+fn log_of(started: Event, lines: Vec<AgentLine>, terminal: Terminal) -> Vec<RunEvent> {
+    let mut ledger = Ledger::new();
+    let mut log = Vec::new();
+    ledger.append(started, 1_000, &mut log).unwrap();
+    for (now, line) in (1_000..).zip(lines) {
+        // What is refused is not in the log, and that is all there is to it.
+        let _ = ledger.accept(line, now, &mut log);
+    }
+    if !ledger.is_finished() {
+        ledger.finish(terminal, 2_000, &mut log).unwrap();
+    }
+    log
+}
+
+fn project(log: &[RunEvent]) -> Vec<Option<EnvelopeLine>> {
+    let mut projector = EnvelopeProjector::new();
+    log.iter().map(|entry| projector.project(entry)).collect()
+}
+
+proptest! {
+    #[test]
+    fn whatever_an_agent_writes_its_envelope_keeps_the_rules(
+        started in started(), lines in lines(), terminal in terminal(),
+    ) {
+        let log = log_of(started, lines, terminal);
+        let mut checker = EnvelopeChecker::new();
+        for line in project(&log).into_iter().flatten() {
+            let text = line.to_line();
+            prop_assert_eq!(text.find('\n'), Some(text.len() - 1));
+            let parsed = EnvelopeLine::parse(text.as_bytes());
+            prop_assert_eq!(parsed.as_ref(), Ok(&line));
+            prop_assert_eq!(checker.check(&line), Ok(()));
+        }
+        prop_assert_eq!(checker.finish(), Ok(()));
+    }
+
+    #[test]
+    fn whatever_an_agent_writes_its_log_keeps_the_rules(
+        started in started(), lines in lines(), terminal in terminal(),
+    ) {
+        let log = log_of(started, lines, terminal);
+        for (entry, number) in log.iter().zip(1..) {
+            prop_assert_eq!(entry.seq, number);
+            prop_assert_eq!(entry.event.is_terminal(), number == log.len() as u64);
+            prop_assert_eq!(matches!(entry.event, Event::Started { .. }), number == 1);
+            let line = to_raw(entry);
+            let parsed = RunEvent::parse_line(line.as_bytes());
+            prop_assert_eq!(parsed.as_ref(), Ok(entry));
+        }
+        prop_assert!(log.is_sorted_by_key(|entry| entry.ts));
+        prop_assert!(log.iter().all(|entry| entry.ts <= 2_000));
+        prop_assert!(Ledger::replay(&log).unwrap().is_finished());
+    }
+
+    #[test]
+    fn a_log_that_was_cut_anywhere_goes_on_as_if_it_had_not_been(
+        started in started(), lines in lines(), terminal in terminal(), cut in any::<prop::sample::Index>(),
+    ) {
+        let whole = log_of(started, lines, terminal);
+        let cut = cut.index(whole.len() + 1);
+        let from_disk: Vec<RunEvent> = whole[..cut]
+            .iter()
+            .map(|entry| RunEvent::parse_line(to_raw(entry).as_bytes()).unwrap())
+            .collect();
+
+        let mut projector = EnvelopeProjector::new();
+        for entry in &from_disk {
+            projector.project(entry);
+        }
+        let resumed: Vec<_> = whole[cut..].iter().map(|entry| projector.project(entry)).collect();
+        prop_assert_eq!(&resumed[..], &project(&whole)[cut..]);
+
+        let mut ledger = Ledger::replay(&from_disk).unwrap();
+        prop_assert_eq!(ledger.last_seq(), cut as u64);
+        let mut log = from_disk;
+        for entry in &whole[cut..] {
+            let RunEvent { ts, line, event, .. } = entry.clone();
+            match line {
+                Some(n) => ledger.accept(AgentLine { n, ts, event }, ts, &mut log).unwrap(),
+                None => ledger.append(event, ts, &mut log).unwrap(),
+            }
+        }
+        prop_assert_eq!(log, whole);
+    }
+}
