@@ -10,7 +10,8 @@
 //! Events are numbered from 1 over the command's whole life. At most a
 //! mebibyte stays, less when many commands are busy, but nothing that an attached
 //! reader has yet to get goes: the pumps wait for readers that are far behind,
-//! which bounds it.
+//! which bounds it. Without any reader what is written goes, oldest first, unless
+//! the command was started with its output held: then the command waits.
 
 mod store;
 
@@ -31,6 +32,15 @@ pub(crate) struct Output {
     store: RefCell<Store>,
     /// Told when a reader advanced or left.
     room: Notify,
+}
+
+/// What becomes of output while nobody reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// The oldest of it goes.
+    Dropped,
+    /// The command has to wait, and its end is remembered.
+    Held,
 }
 
 /// Where a reader begins.
@@ -60,8 +70,8 @@ pub(crate) enum Next {
 }
 
 impl Output {
-    pub(crate) fn new(budget: Rc<Budget>) -> Output {
-        Output { store: RefCell::new(Store::new(budget)), room: Notify::new() }
+    pub(crate) fn new(budget: Rc<Budget>, unread: Unread) -> Output {
+        Output { store: RefCell::new(Store::new(budget, unread)), room: Notify::new() }
     }
 
     /// Adds what was written and tells the readers.
@@ -124,6 +134,11 @@ impl Output {
                 }
             }
         }
+    }
+
+    /// Whether what nobody reads is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.store.borrow().unread == Unread::Held
     }
 
     /// Bytes kept, for the limit over all finished commands.

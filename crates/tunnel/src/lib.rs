@@ -13,4 +13,6 @@ mod hub;
 mod pump;
 mod session;
 
-pub use session::{Accepted, Opener, Orders, Parting, accept_side, accepting, open_side, opening};
+pub use session::{
+    Accepted, LINK_GREETING, Opener, Orders, Parting, accept_side, accepting, open_side, opening,
+};

@@ -32,6 +32,11 @@ const BATCH: usize = 128 << 10;
 /// Connections that wait to be opened.
 const WAITING: usize = 64;
 
+/// What a host says first on a connection that becomes a sandbox's link. The
+/// sandbox answers with the port of its loopback that leads into it, and is the
+/// opening side from there on.
+pub const LINK_GREETING: u8 = 0;
+
 /// How a session ended.
 #[derive(Debug)]
 pub enum Parting {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use wire::{Code, ConnectError, Stream, events_in, next_event, process::process_event::EndEvent};
 
-use super::{Begin, Next, ReaderId};
+use super::{Begin, Next, ReaderId, Unread};
 
 /// Bytes of output kept for readers to come.
 const KEPT: usize = 1 << 20;
@@ -38,6 +38,7 @@ pub(crate) struct Budget(Cell<usize>);
 
 pub(super) struct Store {
     budget: Rc<Budget>,
+    pub(super) unread: Unread,
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk that is still here.
     first_chunk: u64,
@@ -45,6 +46,9 @@ pub(super) struct Store {
     /// Bytes ever published.
     written: u64,
     next_event: u64,
+    /// Number of the first chunk that no reader has taken, and the bytes before it.
+    untaken: u64,
+    taken: u64,
     pub(super) readers: Vec<Slot>,
     next_reader: u64,
     pub(super) end: Option<Rc<EndEvent>>,
@@ -71,14 +75,17 @@ pub(super) struct Slot {
 }
 
 impl Store {
-    pub(super) fn new(budget: Rc<Budget>) -> Store {
+    pub(super) fn new(budget: Rc<Budget>, unread: Unread) -> Store {
         Store {
             budget,
+            unread,
             chunks: VecDeque::new(),
             first_chunk: 0,
             kept: 0,
             written: 0,
             next_event: 1,
+            untaken: 0,
+            taken: 0,
             readers: Vec::new(),
             next_reader: 0,
             end: None,
@@ -94,8 +101,8 @@ impl Store {
         self.keep(bytes.len() + CHUNK_COST);
         self.chunks.push_back(Chunk { first_event: self.next_event, events, stream, bytes });
         self.next_event += events;
-        let limit = if self.budget.0.get() > TOGETHER { SCARCE } else { KEPT };
-        self.evict(limit);
+        let scarce = self.unread == Unread::Dropped && self.budget.0.get() > TOGETHER;
+        self.evict(if scarce { SCARCE } else { KEPT });
         self.wake_readers();
     }
 
@@ -157,13 +164,19 @@ impl Store {
         slot.position += bytes.len() as u64;
         slot.last_event = chunk.first_event + chunk.events - 1;
         slot.lagging_since = None;
+        self.untaken = self.untaken.max(slot.chunk);
+        self.taken = self.taken.max(slot.position);
         Next::Data(chunk.stream, bytes)
     }
 
     /// Drops the oldest chunks until `limit` holds, but none that a reader needs.
     pub(super) fn evict(&mut self, limit: usize) {
         let readers = self.readers.iter().filter(|slot| slot.cut.is_none());
-        let needed = readers.map(|slot| slot.chunk).min().unwrap_or(u64::MAX);
+        let wanted = match self.unread {
+            Unread::Dropped => u64::MAX,
+            Unread::Held => self.untaken,
+        };
+        let needed = readers.map(|slot| slot.chunk).min().unwrap_or(wanted);
         while self.kept > limit
             && self.first_chunk < needed
             && let Some(chunk) = self.chunks.pop_front()
@@ -190,6 +203,10 @@ impl Store {
     /// progress for too long while others did.
     pub(super) fn congestion(&mut self, now: Instant) -> Congestion {
         let written = self.written;
+        let is_read = self.readers.iter().any(|slot| slot.cut.is_none());
+        if self.unread == Unread::Held && !is_read && written - self.taken > LAG {
+            return Congestion::All;
+        }
         let behind = |slot: &Slot| written - slot.position;
         let lags = |slot: &Slot| slot.cut.is_none() && behind(slot) > LAG;
         let healthy = self.readers.iter().any(|slot| slot.cut.is_none() && !lags(slot));

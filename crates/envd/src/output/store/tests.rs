@@ -9,11 +9,11 @@ use wire::{Code, Stream};
 use super::{Congestion, KEPT, LAG, PATIENCE, SCARCE, Store, TOGETHER};
 use crate::{
     exit::Exit,
-    output::{Begin, Next, ReaderId},
+    output::{Begin, Next, ReaderId, Unread},
 };
 
 fn store(texts: &[&'static str]) -> Store {
-    let mut store = Store::new(Rc::default());
+    let mut store = Store::new(Rc::default(), Unread::Dropped);
     for text in texts {
         store.publish(Stream::Stdout, Bytes::from_static(text.as_bytes()));
     }
@@ -135,7 +135,8 @@ fn a_reader_without_progress_is_cut_off_when_others_could_go_on() {
 #[test]
 fn many_busy_commands_together_keep_less_each() {
     let budget = Rc::default();
-    let mut stores: Vec<Store> = (0..100).map(|_| Store::new(Rc::clone(&budget))).collect();
+    let mut stores: Vec<Store> =
+        (0..100).map(|_| Store::new(Rc::clone(&budget), Unread::Dropped)).collect();
     for store in &mut stores {
         for _ in 0..16 {
             filler(store, 64 << 10);
@@ -146,4 +147,23 @@ fn many_busy_commands_together_keep_less_each() {
     assert!(budget.0.get() < TOGETHER + 100 * 4 * SCARCE);
     drop(stores);
     assert_eq!(budget.0.get(), 0);
+}
+
+#[test]
+fn held_output_waits_for_a_reader_and_loses_nothing() {
+    let mut store = Store::new(Rc::default(), Unread::Held);
+    let now = Instant::now();
+    assert_eq!(store.congestion(now), Congestion::Clear);
+    filler(&mut store, LAG + 1);
+    assert_eq!(store.congestion(now), Congestion::All, "nobody reads");
+    let (reader, first_event) = store.attach(Begin::After(0));
+    assert_eq!(first_event, 1);
+    assert_eq!(all(&mut store, reader).len() as u64, LAG + 1);
+    store.readers.clear();
+    assert_eq!(store.congestion(now), Congestion::Clear, "all of it was read");
+    for _ in 0..2 * KEPT as u64 / LAG {
+        filler(&mut store, LAG);
+    }
+    let (reader, _) = store.attach(Begin::After(1));
+    assert_eq!(all(&mut store, reader).len(), 2 * KEPT, "what nobody has had stays");
 }
