@@ -4,6 +4,7 @@ Only so can a wall be left out (`without`). Leaving the context takes the sandbo
 when a process, mount, group, device or file of it is left.
 """
 
+import ipaddress
 import itertools
 import json
 import os
@@ -47,9 +48,12 @@ class Box:
         lifetime: float = 300,
         memory_mib: int = 512,
         processes: int = 128,
+        link: dict | None = None,
+        disk_mib: int = 2048,
     ) -> None:
         self.id = "walls" + secrets.token_hex(6)
         self.without = without
+        self.disk_mib = disk_mib
         self.first_id = FIRST_ID + next(RANGES) * census.IDS if first_id is None else first_id
         self.own_ids = first_id is None
         self.own_home = home is None
@@ -67,12 +71,25 @@ class Box:
             "host_usr": {"over": None} if host_usr else None,
             "first_id": self.first_id,
             "limits": {"cpus": 2, "memory_mib": memory_mib, "processes": processes},
+            "blank": str(self.home / f"{self.id}.blank"),
             "deadline_ms": int((time.time() + lifetime) * 1000),
             "without": list(without),
         }
+        if link:
+            number = (self.first_id - FIRST_ID) // census.IDS
+            first = ipaddress.IPv4Address(link["outside"]) - 2 * link["number"]
+            self.address = str(first + 2 * number + 1)
+            self.spec["link"] = {
+                "nft": link["nft"],
+                "interface": f"{link['prefix']}{number}",
+                "outside": str(first + 2 * number),
+                "dns": link["dns"],
+                "open": link["open"],
+            }
 
     def __enter__(self) -> "Box":
         self.devices = census.devices()
+        make_blank(self.spec["blank"], self.disk_mib)
         self.state.mkdir(mode=0o700)
         (self.state / "spec.json").write_text(json.dumps(self.spec))
         listener = socket.socket(socket.AF_UNIX)
@@ -134,6 +151,14 @@ class Box:
                 pass  # It is gone already, and the sandbox with it.
         self.keeper.wait(timeout=30)
 
+    def network(self, network: object) -> str:
+        """Orders another network, and returns the keeper's answer."""
+        with socket.socket(socket.AF_UNIX) as talk:
+            talk.settimeout(30)
+            talk.connect(str(self.state / "keeper"))
+            talk.sendall(b"network " + json.dumps(network).encode() + b"\n")
+            return talk.makefile().readline().strip()
+
     def last_words(self) -> dict:
         try:
             return json.loads((self.state / "exit.json").read_text())
@@ -149,7 +174,8 @@ class Box:
                 "processes": self.processes(),
                 "mounts": census.mounts(str(self.home)),
                 "cgroups": census.cgroups(self.id),
-                "devices": census.devices() - self.devices,
+                "devices": network_of(census.devices() - self.devices),
+                "images": census.images(self.id),
                 "files": files - LAST_WORDS,
             }
             left = {kind: things for kind, things in found.items() if things}
@@ -169,8 +195,23 @@ class Box:
             self.keeper.kill()
             self.keeper.wait()
         place = self.home if self.own_home else self.state
+        Path(self.spec["blank"]).unlink(missing_ok=True)
         # Not in Python: a tree can be deeper than its stack.
         subprocess.run(["rm", "-rf", "--one-file-system", place], check=True)
+
+
+def network_of(devices: set[str]) -> set[str]:
+    """Loop devices are kept for the next sandbox, and are counted with their images."""
+    return {name for name in devices if not name.startswith("loop")}
+
+
+def make_blank(path: str, mib: int) -> None:
+    """What a server prepares: a file system that every disk is a copy of."""
+    with open(path, "xb") as file:
+        file.truncate(mib << 20)
+    options = ["-q", "-F", "-m", "0", "-i", "16384", "-O", "^has_journal,uninit_bg,^metadata_csum"]
+    lazily = ["-E", "lazy_itable_init=1,nodiscard"]
+    subprocess.run(["mkfs.ext4", *options, *lazily, path], check=True, env={"PATH": "/usr/sbin:/sbin"})
 
 
 def wait_until(condition, seconds: float = 10) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 IDS = 65_536
 
 
-def processes_with_ids(first_id: int) -> set[int]:
-    """Processes that run under the sandbox's ids."""
+def processes_with_ids(*first_ids: int) -> set[int]:
+    """Processes that run under the sandboxes' ids."""
     found = set()
     for pid in pids():
         try:
@@ -15,7 +15,7 @@ def processes_with_ids(first_id: int) -> set[int]:
         except OSError:
             continue  # It ended while we looked.
         uid = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Uid:"))
-        if first_id <= uid < first_id + IDS:
+        if any(first_id <= uid < first_id + IDS for first_id in first_ids):
             found.add(pid)
     return found
 
@@ -68,9 +68,22 @@ def group_descriptors() -> int:
 
 
 def devices() -> set[str]:
-    """Network and loop devices."""
-    loops = {path.name for path in Path("/sys/block").glob("loop*") if (path / "loop").exists()}
+    """Network devices, and loop devices with or without an image."""
+    loops = {path.name for path in Path("/sys/block").glob("loop*")}
     return loops | {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+def images(mark: str) -> list[str]:
+    """Images in loop devices whose place names the mark. None of ours has a name any more."""
+    found = []
+    for device in Path("/sys/block").glob("loop*"):
+        try:
+            image = (device / "loop" / "backing_file").read_text().strip()
+        except OSError:
+            continue  # It has none.
+        if mark in image:
+            found.append(f"{device.name} {image}")
+    return found
 
 
 def pids() -> set[int]:

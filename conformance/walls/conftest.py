@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from box import PROGRAMS, PYTHON, Box, skeleton
+
+
+SYSTEM = "/usr/sbin:/sbin"
 
 
 def reason_to_skip() -> str | None:
@@ -24,6 +28,8 @@ def reason_to_skip() -> str | None:
             return f"this kernel has no {name} namespaces"
     if "\toverlay\n" not in Path("/proc/filesystems").read_text():
         return "this kernel has no overlay file system"
+    if not os.path.exists("/dev/loop-control") or not shutil.which("mkfs.ext4", path=SYSTEM):
+        return "limits on disks need loop devices and mkfs.ext4"
     return None
 
 

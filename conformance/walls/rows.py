@@ -83,7 +83,7 @@ if len(pids) > 8 or "mayfly-keeper" in names:
         """
 for name in ("mountinfo", "mounts", "mountstats"):
     for line in open(f"/proc/self/{name}"):
-        if any(word in line for word in ("/tmp/", "/home/", "sandboxes", "walls-", "/dev/vd", "/dev/sd", "ext4")):
+        if any(word in line for word in ("/tmp/", "/home/", "sandboxes", "walls-", "/dev/vd", "/dev/sd", "/dev/loop", "ext4")):
             breach(name, line.strip())
 kinds = {line.split(" - ")[1].split()[0] for line in open("/proc/self/mountinfo")}
 for kind in kinds - {"overlay", "proc", "tmpfs", "devpts"}:

@@ -23,6 +23,8 @@ class Server:
     def __init__(self, data: Path, *arguments: str) -> None:
         command = [str(PROGRAMS / "mayfly"), "serve", "--tier", "native", "--listen", "127.0.0.1:0"]
         environment = {"PATH": os.environ["PATH"], "MAYFLY_API_KEY": KEY, "MAYFLY_LOG": "warn"}
+        # Networks are for tests that bring a host of their own.
+        environment["MAYFLY_NETWORK"] = "none"
         self.log = open(data / "log", "a+")
         self.process = subprocess.Popen(
             [*command, "--data", str(data), *arguments],

@@ -1,6 +1,8 @@
 """Sandboxes that take all they can get: what they hit is their own limit, not a neighbour's."""
 
 import contextlib
+import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import census
-from box import Box
+from box import Box, wait_until
 from daemon import CommandError
 
 # How long a neighbour's `true` may take while somebody else goes wild.
@@ -150,21 +152,8 @@ def test_a_busy_loop_on_every_core_leaves_time_for_a_neighbour(culprit, neighbou
 
 
 def test_many_files_are_made_and_nothing_is_left_of_them(culprit, neighbour):
-    done = threading.Event()
-    times = []
-
-    def look() -> None:
-        while not done.is_set():
-            times.append(answer_time(neighbour))
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
+    with watched(neighbour):
         culprit.python(MANY_FILES.format(count=FILES), timeout=120)
-    finally:
-        done.set()
-        watcher.join()
-    assert max(times) < PATIENCE, times
     assert int(culprit.run("find /tmp/many -type f | wc -l").output) == FILES
 
 
@@ -180,3 +169,92 @@ for _ in range({depth}):
 def test_a_tree_deeper_than_any_stack_is_removed(culprit):
     """Whoever removes it must not descend by calling itself: it runs outside the walls."""
     culprit.python(DEEP.format(depth=DEPTH))
+
+
+SMALL_DISK = 512
+FILL = "cat /dev/zero > /root/full; stat -c %s /root/full"
+# As many as fit into a gigabyte, and then some.
+FILL_FOR_SURE = "head -c 1G /dev/zero > /root/full; stat -c %s /root/full"
+MILLION = 1_000_000
+MANY_FILES_UNTIL_FULL = (
+    "made = 0\ntry:\n"
+    + "".join(f"    {line}\n" for line in MANY_FILES.format(count=MILLION).strip().splitlines())
+    + "        made += 1\n"
+    + "except OSError as error:\n    print(error.errno)\nprint(made)\n"
+)
+
+
+@pytest.fixture
+def small(layer):
+    with Box([layer], disk_mib=SMALL_DISK, memory_mib=256) as box:
+        yield box
+
+
+@contextlib.contextmanager
+def watched(neighbour: Box):
+    """Wants a neighbour to answer for as long as the context lasts."""
+    done = threading.Event()
+    times = []
+
+    def look() -> None:
+        while not done.is_set():
+            times.append(answer_time(neighbour))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    assert times and max(times) < PATIENCE, times
+
+
+def test_a_full_disk_is_full_at_its_limit_for_its_own_sandbox_alone(small, neighbour):
+    with watched(neighbour):
+        outcome = small.run(FILL, timeout=300)
+    assert "No space left on device" in outcome.output
+    size = int(outcome.output.split()[-1])
+    assert (SMALL_DISK - 32) << 20 < size < SMALL_DISK << 20
+    assert answer_time(small) < PATIENCE
+    assert neighbour.run("head -c 64M /dev/zero > /root/mine").code == 0
+
+
+def test_a_disk_without_the_limit_goes_on(layer):
+    """It is the limit that stops it, and not the host's disk."""
+    with Box([layer], disk_mib=SMALL_DISK, without=("disk_limit",)) as box:
+        outcome = box.run(FILL_FOR_SURE, timeout=300)
+        assert int(outcome.output.split()[-1]) == 1 << 30
+
+
+def test_a_million_files_end_at_the_limit(small, neighbour):
+    with watched(neighbour):
+        error, made = small.python(MANY_FILES_UNTIL_FULL, timeout=300).split()
+    assert int(error) == errno.ENOSPC
+    assert 10_000 < int(made) <= (SMALL_DISK << 20) // 16_384
+    assert answer_time(small) < PATIENCE
+
+
+def test_more_files_are_made_without_the_limit(layer):
+    with Box([layer], disk_mib=SMALL_DISK, without=("disk_limit",)) as box:
+        program = MANY_FILES.format(count=(SMALL_DISK << 20) // 16_384 + 1_000)
+        box.python(program, timeout=300)
+
+
+def test_space_that_is_freed_inside_goes_back_to_the_host(layer):
+    with Box([layer], disk_mib=SMALL_DISK) as box:
+        (image,) = image_files(box)
+        box.run("head -c 300M /dev/zero > /root/big; sync /root/big")
+        assert image.stat().st_blocks * 512 > 250 << 20
+        box.run("rm /root/big")
+        # The keeper looks around every few seconds.
+        assert wait_until(lambda: image.stat().st_blocks * 512 < 80 << 20, 20)
+
+
+def image_files(box: Box) -> list[Path]:
+    """The image has no name: its keeper alone has a descriptor of it."""
+    return [
+        path
+        for path in Path(f"/proc/{box.keeper.pid}/fd").iterdir()
+        if box.id in os.readlink(path) and "(deleted)" in os.readlink(path)
+    ]

@@ -96,7 +96,7 @@ def test_a_file_made_inside_belongs_to_the_sandboxs_ids_outside(shared, without)
     box.run("touch /tmp/of-root; chown 0:0 /tmp/of-root; chmod 4755 /tmp/of-root")
     box.run("touch /tmp/of-user", user="user")
     owners = {
-        name: os.lstat(box.state / "disk" / "upper" / "tmp" / name).st_uid
+        name: os.lstat(f"/proc/{box.init}/root/tmp/{name}").st_uid
         for name in ("of-root", "of-user")
     }
     first = 0 if without else box.first_id

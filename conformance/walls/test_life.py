@@ -88,7 +88,6 @@ def test_a_stopped_init_does_not_outlive_its_keeper(layer):
         box.keeper.wait()
         gone = wait_until(lambda: not box.processes(), 5)
         remove_groups(box)
-        (box.state / "disk").rename(box.home / "disk")
         assert gone
 
 

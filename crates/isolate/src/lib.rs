@@ -6,6 +6,7 @@
 
 mod error;
 mod native;
+mod network;
 mod oci;
 mod process;
 mod removal;
@@ -15,8 +16,10 @@ mod tree;
 mod walls;
 
 pub use error::Error;
-pub use native::{HostUsr, Limits, Native, keep};
+pub use native::{HostUsr, Limits, Native, Wired, Wiring, disk_limit, find_nft, keep};
+pub use network::{BadCidr, Cidr, Network};
 pub use oci::{Contained, Oci, Runtime};
 pub use process::Process;
+pub use removal::remove_tree;
 pub use tier::{BadTier, Tier};
 pub use walls::{Birth, Ended, Found, Instance, Listen, Plan, Root, Walls};

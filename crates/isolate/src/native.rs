@@ -5,17 +5,28 @@ mod spec;
 
 pub(crate) mod cgroup;
 mod keeper;
+mod link;
 mod walls;
 
 mod capabilities;
 mod clone;
+mod disk;
+mod image;
 mod init;
+mod loop_device;
 mod loopback;
 mod mount;
+mod netlink;
+mod network;
+mod orders;
 mod root;
+mod rules;
 mod seccomp;
+mod stock;
 mod users;
 
 pub use keeper::keep;
+pub use link::{Wired, Wiring, find_nft};
 pub use spec::{HostUsr, Limits};
+pub use stock::disk_limit;
 pub use walls::Native;

@@ -61,10 +61,6 @@ pub struct Oci {
 impl Oci {
     /// Uses `root`, which nobody else uses.
     pub fn open(root: PathBuf, runtime: Runtime) -> Result<Oci, Error> {
-        let tier = runtime.tier();
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Unavailable { tier, what: "root" });
-        }
         let program = runtime.find()?;
         let failed = |action| {
             let path = root.clone();
@@ -127,7 +123,7 @@ impl Oci {
                 return Err(Error::Spawn { program: plan.program.to_owned(), source });
             }
         }
-        let birth = Birth { listen: Listen::Tunnel, groups: Vec::new(), home: None };
+        let birth = Birth { listen: Listen::Tunnel, groups: Vec::new(), memory: None, home: None };
         let arguments = (plan.arguments)(&birth);
         let runtime = self.caller.runtime;
         let config = bundle::config(runtime, plan.id.as_str(), &arguments, plan.limits);
@@ -197,6 +193,19 @@ impl Walls for Oci {
 
     fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, Error>> {
         Box::pin(self.look_around())
+    }
+
+    fn layers(&self) -> Result<Vec<PathBuf>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn carries_network(&self) -> bool {
+        false
+    }
+
+    fn limit_disks(&self, _: u32) -> Result<(), Error> {
+        let tier = self.caller.runtime.tier();
+        Err(Error::Unsupported { tier, what: "limit the disk" })
     }
 
     fn outlives_server(&self) -> bool {

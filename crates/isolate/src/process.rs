@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 use wire::SandboxId;
 
 use crate::{
-    Error,
+    Error, Network, Tier,
     removal::remove_tree,
     tree::kill_tree,
     walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
@@ -107,6 +107,7 @@ impl Process {
         let birth = Birth {
             listen: Listen::Descriptor(Self::LISTEN_FD),
             groups: Vec::new(),
+            memory: None,
             home: Some(prepared.directory.join("home")),
         };
         prepared.start(plan.program, &(plan.arguments)(&birth))
@@ -121,6 +122,18 @@ impl Walls for Process {
     /// Nothing outlives a server in this tier.
     fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn layers(&self) -> Result<Vec<PathBuf>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn carries_network(&self) -> bool {
+        false
+    }
+
+    fn limit_disks(&self, _: u32) -> Result<(), Error> {
+        Err(Error::Unsupported { tier: Tier::Process, what: "limit the disk" })
     }
 
     fn outlives_server(&self) -> bool {
@@ -206,6 +219,12 @@ impl Instance for Running {
     /// The server alone guards it, and it ends with the server.
     fn set_deadline(&self, _: u64) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// It has the host's.
+    fn set_network<'a>(&'a self, _: &'a Network) -> BoxFuture<'a, Result<(), Error>> {
+        let what = "change a sandbox's network: it has the host's";
+        Box::pin(async move { Err(Error::Unsupported { tier: Tier::Process, what }) })
     }
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Error>> {

@@ -22,7 +22,7 @@ const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Removes a directory and everything in it. One that is not there is no error.
-pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = match openat(rustix::fs::CWD, path, DIRECTORY, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         top => top?,

@@ -1,12 +1,18 @@
 //! Files of ours that programs inside see, the same in every tier with a file
 //! tree of its own.
 
-/// What names the sandbox to its programs: files of its `/etc`.
-pub(crate) fn identity(id: &str) -> [(&'static str, String); 3] {
+use std::net::Ipv4Addr;
+
+/// What names the sandbox to its programs, and others to it: files of its `/etc`.
+pub(crate) fn identity(id: &str, name_servers: &[Ipv4Addr]) -> [(&'static str, String); 3] {
+    let servers = name_servers.iter().map(|server| format!("nameserver {server}\n")).collect();
     [
         ("hostname", format!("{id}\n")),
         ("hosts", format!("127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{id}\n")),
-        ("resolv.conf", "# no network\n".to_owned()),
+        (
+            "resolv.conf",
+            if name_servers.is_empty() { "# no network\n".to_owned() } else { servers },
+        ),
     ]
 }
 

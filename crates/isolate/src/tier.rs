@@ -36,6 +36,14 @@ impl Tier {
             Tier::Runc => "runc",
         }
     }
+
+    /// Whether it builds walls. Only root can.
+    pub fn has_walls(self) -> bool {
+        match self {
+            Tier::Process => false,
+            Tier::Native | Tier::Gvisor | Tier::Runc => true,
+        }
+    }
 }
 
 impl fmt::Display for Tier {

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
 use wire::SandboxId;
 
-use crate::{Error, HostUsr, Limits};
+use crate::{Error, HostUsr, Limits, Network};
 
 /// Runs sandboxes on one kind of host. Knows nothing of HTTP or of envd.
 pub trait Walls: Send + Sync {
@@ -18,10 +18,22 @@ pub trait Walls: Send + Sync {
     /// What they left is removed.
     fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, Error>>;
 
+    /// Layers of the sandboxes that outlived a former server. Nobody may remove
+    /// them; where they cannot be read, nobody may remove any.
+    fn layers(&self) -> Result<Vec<PathBuf>, Error>;
+
+    /// Whether sandboxes can be given a network, and have it taken away.
+    fn carries_network(&self) -> bool;
+
+    /// Prepares disks of this size. Says why, where disks cannot have a limit;
+    /// plans must not ask for one then.
+    fn limit_disks(&self, mib: u32) -> Result<(), Error>;
+
     /// Whether sandboxes outlive a server that is stopped.
     fn outlives_server(&self) -> bool;
 
-    /// Returns when nothing of ours waits for a process any more.
+    /// Returns when nothing of ours waits for a process any more. All sandboxes
+    /// have ended by then, so what the host keeps for them goes too.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -35,6 +47,11 @@ pub trait Instance: Send + Sync {
 
     /// Tells whoever guards it without us when it has to end.
     fn set_deadline(&self, unix_ms: u64) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Changes what it reaches, as a whole: no connection meets half of a
+    /// change. On error it reaches what it did before, or nothing. A tier that
+    /// carries no network refuses every one by name.
+    fn set_network<'a>(&'a self, network: &'a Network) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Ends the program and all that descends from it, and removes its files.
     /// Calling it twice is not an error.
@@ -72,6 +89,8 @@ pub struct Birth {
     pub listen: Listen,
     /// Descriptors through which its commands join their cgroups.
     pub groups: Vec<i32>,
+    /// A descriptor that counts which of its commands were killed for memory.
+    pub memory: Option<i32>,
     /// Its home on the host, for the tier without a file tree of its own.
     pub home: Option<PathBuf>,
 }

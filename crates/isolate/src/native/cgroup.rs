@@ -96,6 +96,14 @@ impl Layout {
         }
     }
 
+    /// Whether it tells who was killed for memory.
+    pub(crate) fn counts_memory_kills(&self) -> bool {
+        match self {
+            Layout::Unified(_) => true,
+            Layout::Split(trees) => trees.iter().any(|(one, _)| *one == Controller::Memory),
+        }
+    }
+
     /// The directories of one sandbox, one per tree.
     fn directories(&self, id: &str) -> Vec<(Option<Controller>, PathBuf)> {
         let below = |root: &Path| root.join("mayfly").join(id);
@@ -157,10 +165,21 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Descriptors through which init moves its commands to their groups.
+    /// Descriptors through which init moves its commands to their groups, and
+    /// behind them the one that counts which of them were killed for memory.
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
         let open = |members: &PathBuf| OpenOptions::new().write(true).open(members);
-        self.ways_in().iter().map(open).collect()
+        let counter = self.memory_counter("commands").map(File::open);
+        self.ways_in().iter().map(open).chain(counter).collect()
+    }
+
+    /// The file that counts a group's kills for memory.
+    fn memory_counter(&self, group: &str) -> Option<PathBuf> {
+        self.directories.iter().find_map(|(controller, directory)| match controller {
+            None => Some(directory.join(group).join("memory.events")),
+            Some(Controller::Memory) => Some(directory.join(group).join("memory.oom_control")),
+            Some(Controller::Processes | Controller::Processor) => None,
+        })
     }
 
     /// The files through which a process with one thread joins the commands.
@@ -180,19 +199,14 @@ impl Cgroup {
 
     /// How often memory ran out and something was killed for it.
     pub(crate) fn memory_kills(&self) -> u64 {
-        let files = ["memory.events", "memory.oom_control"];
-        let groups = ["init", "commands"];
-        let mut kills = 0;
-        for (_, directory) in &self.directories {
-            for (group, file) in groups.iter().flat_map(|group| files.map(|file| (group, file))) {
-                let text = fs::read_to_string(directory.join(group).join(file)).unwrap_or_default();
-                kills += text
-                    .lines()
-                    .filter_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())
-                    .sum::<u64>();
-            }
-        }
-        kills
+        let counters = ["init", "commands"].iter().filter_map(|group| self.memory_counter(group));
+        let kills = counters.map(|counter| {
+            let text = fs::read_to_string(counter).unwrap_or_default();
+            let mut lines = text.lines();
+            let count = lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
+            count.unwrap_or(0u64)
+        });
+        kills.sum()
     }
 
     /// Removes the groups and says what could not be. Processes that were just

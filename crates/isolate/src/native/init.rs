@@ -10,7 +10,6 @@ use std::{
     ffi::CString,
     io,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
 };
 
 use nix::sched::CloneFlags;
@@ -23,7 +22,9 @@ use rustix::{
 use super::{
     capabilities,
     cgroup::Cgroup,
-    clone, loopback,
+    clone,
+    disk::Disk,
+    loopback,
     mount::Detached,
     root, seccomp,
     spec::{Defence, Spec},
@@ -48,12 +49,12 @@ pub(super) struct Failed {
 /// Goes all the way. Returns only if it failed.
 pub(super) fn become_init(
     spec: &Spec,
-    state: &Path,
+    disk: &Disk,
     users: &OwnedFd,
     cgroup: &Cgroup,
     inheritance: Inheritance,
 ) -> Failed {
-    match walk(spec, state, users, cgroup, inheritance) {
+    match walk(spec, disk, users, cgroup, inheritance) {
         Ok(never) => match never {},
         Err(failed) => failed,
     }
@@ -61,7 +62,7 @@ pub(super) fn become_init(
 
 fn walk(
     spec: &Spec,
-    state: &Path,
+    disk: &Disk,
     users: &OwnedFd,
     cgroup: &Cgroup,
     inheritance: Inheritance,
@@ -82,7 +83,7 @@ fn walk(
     })?;
     let filter =
         step("compile its system call filter", || seccomp::program().map_err(io::Error::other))?;
-    step("build its file tree", || root::enter(spec, &state.join("disk"), users))?;
+    step("build its file tree", || root::enter(spec, disk, users))?;
     step("name itself", || Ok(rustix::system::sethostname(spec.id.as_bytes())?))?;
     step("arrange its descriptors", || arrange(inheritance))?;
     step("become its own root", || {

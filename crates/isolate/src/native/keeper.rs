@@ -4,8 +4,8 @@
 //! ```text
 //! <state>/spec.json   what to build; the server writes it
 //! <state>/door        the socket that init serves on; the server makes it
-//! <state>/keeper      where servers talk to us: `deadline <ms>`, `kill`; the first makes it
-//! <state>/disk/       what the sandbox writes
+//! <state>/keeper      where servers talk to us; the first makes it
+//! <state>/disk/       what the sandbox writes, where that has no limit
 //! <state>/exit.json   our last words; nothing else is left then
 //! ```
 //!
@@ -16,7 +16,7 @@ use std::{
     io::{self, Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::net::{UnixListener, UnixStream},
+        unix::net::UnixListener,
     },
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -24,7 +24,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{Gid, Mode, Uid},
+    fs::Mode,
     process::{
         DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal,
         set_dumpable_behavior, setsid, umask, waitid,
@@ -34,11 +34,14 @@ use rustix::{
 use super::{
     cgroup::{Cgroup, Layout},
     clone::{self, Split},
+    disk::{self, Disk},
     init::{self, Inheritance},
+    network::Way,
+    orders::{Order, Talker},
     spec::{Cause, Exit, Spec},
     users,
 };
-use crate::{removal::remove_tree, seen::identity};
+use crate::removal::remove_tree;
 
 /// How often to look whether the state directory is still there, and the clock.
 const LOOK_AROUND: Duration = Duration::from_secs(4);
@@ -65,23 +68,32 @@ pub fn keep(state: &Path) -> io::Result<()> {
     let cgroup = Cgroup::create(&Layout::of_host()?, &spec.id, spec.limits)?;
     // Their connections end with this process: that is how they learn of it.
     let mut talkers = Vec::new();
-    let exit = match start(&spec, &cgroup, listener) {
+    let exit = match start(&spec, &cgroup, listener, &talk) {
         Ok(living) => watch(&spec, state, living, &talk, &mut talkers, &cgroup),
         Err(err) => Exit { cause: Cause::NotStarted, detail: err.to_string() },
     };
-    finish(&cgroup, exit)
+    let finished = finish(&cgroup, exit);
+    // The kernel closes them, when nothing else is left of this process.
+    std::mem::forget(talkers);
+    finished
 }
 
 /// A running init.
 struct Living {
     pid: Pid,
     pidfd: OwnedFd,
+    disk: Disk,
     /// Closing it ends the sandbox, also when we are killed.
     _leash: OwnedFd,
 }
 
-fn start(spec: &Spec, cgroup: &Cgroup, listener: OwnedFd) -> io::Result<Living> {
-    make_disk(spec)?;
+fn start(
+    spec: &Spec,
+    cgroup: &Cgroup,
+    listener: OwnedFd,
+    courier: &UnixListener,
+) -> io::Result<Living> {
+    let disk = Disk::make(spec, courier)?;
     let users = clone::aside(users::namespace(spec.first_id)?)?;
     let (leash, held) = pipe()?;
     let (heard, told) = pipe()?;
@@ -90,7 +102,7 @@ fn start(spec: &Spec, cgroup: &Cgroup, listener: OwnedFd) -> io::Result<Living> 
     let (pid, pidfd) = match clone::clone(clone::namespaces(spec))? {
         Split::Child => {
             let inheritance = Inheritance { leash, listener, groups };
-            let failed = init::become_init(spec, Path::new("."), &users, cgroup, inheritance);
+            let failed = init::become_init(spec, &disk, &users, cgroup, inheritance);
             let words = format!("init could not {}: {}", failed.step, failed.cause);
             // With nobody to read it, nothing more can be said.
             let _ = fs::File::from(told).write_all(words.as_bytes());
@@ -102,7 +114,7 @@ fn start(spec: &Spec, cgroup: &Cgroup, listener: OwnedFd) -> io::Result<Living> 
     // Empty when the program was executed: the descriptor closed with that.
     let mut words = String::new();
     fs::File::from(heard).read_to_string(&mut words)?;
-    let living = Living { pid, pidfd, _leash: held };
+    let living = Living { pid, pidfd, disk, _leash: held };
     if words.is_empty() {
         return Ok(living);
     }
@@ -114,25 +126,6 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
-/// Directories that belong to the sandbox's root, and the files that name it.
-fn make_disk(spec: &Spec) -> io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(spec.first_id), Gid::from_raw(spec.first_id));
-    let own = |path: &str| Ok::<_, io::Error>(rustix::fs::chown(path, Some(uid), Some(gid))?);
-    for name in ["", "root", "upper", "work", "usr-upper", "usr-work", "upper/etc"] {
-        let path = format!("disk/{name}");
-        fs::create_dir(&path)?;
-        rustix::fs::chmod(path.as_str(), Mode::from_raw_mode(0o755))?;
-        own(&path)?;
-    }
-    for (name, content) in identity(&spec.id) {
-        let path = format!("disk/upper/etc/{name}");
-        fs::write(&path, content)?;
-        rustix::fs::chmod(path.as_str(), Mode::from_raw_mode(0o644))?;
-        own(&path)?;
-    }
-    Ok(())
-}
-
 /// Sleeps until something ends the sandbox.
 fn watch(
     spec: &Spec,
@@ -142,7 +135,9 @@ fn watch(
     talkers: &mut Vec<Talker>,
     cgroup: &Cgroup,
 ) -> Exit {
-    match wait_for_end(spec.deadline_ms, state, &living, talk, talkers) {
+    let mut way = Way::NONE;
+    let ended = wait_for_end(spec, state, &living, talk, talkers, &mut way);
+    let exit = match ended {
         Ok(End::Exited) => exited(&living, cgroup),
         Ok(End::Because(cause)) => match end(&living) {
             Ok(()) => Exit { cause, detail: String::new() },
@@ -153,6 +148,10 @@ fn watch(
             let _ = end(&living);
             Exit { cause: Cause::Asked, detail: format!("the watch failed: {err}") }
         }
+    };
+    match way.remove(spec) {
+        Ok(()) => exit,
+        Err(err) => Exit { detail: format!("{}; a link is left: {err}", exit.detail), ..exit },
     }
 }
 
@@ -162,12 +161,14 @@ enum End {
 }
 
 fn wait_for_end(
-    mut deadline_ms: u64,
+    spec: &Spec,
     state: &Path,
     living: &Living,
     talk: &UnixListener,
     talkers: &mut Vec<Talker>,
+    way: &mut Way,
 ) -> io::Result<End> {
+    let mut deadline_ms = spec.deadline_ms;
     loop {
         let Some(left) = deadline_ms.checked_sub(now_ms()).filter(|left| *left > 0) else {
             return Ok(End::Because(Cause::Deadline));
@@ -181,26 +182,32 @@ fn wait_for_end(
         if !state.join("spec.json").exists() {
             return Ok(End::Because(Cause::Asked));
         }
+        living.disk.give_back();
         if ready.called
             && let Ok((stream, _)) = talk.accept()
         {
             stream.set_nonblocking(true)?;
             if talkers.len() < TALKERS {
-                talkers.push(Talker { stream, line: Vec::new() });
+                talkers.push(Talker::new(stream));
             }
         }
         let mut kill = false;
-        talkers.retain_mut(|talker| match talker.listen() {
-            Heard::Nothing => true,
-            Heard::Deadline(deadline) => {
-                deadline_ms = deadline;
-                true
+        talkers.retain_mut(|talker| {
+            talker.listen();
+            loop {
+                match talker.order() {
+                    Order::NoneYet => return true,
+                    Order::Deadline(deadline) => deadline_ms = deadline,
+                    Order::Network(network) => {
+                        talker.answer(way.set(spec, &living.pidfd, &network));
+                    }
+                    Order::Kill => {
+                        kill = true;
+                        return true;
+                    }
+                    Order::Goodbye => return false,
+                }
             }
-            Heard::Kill => {
-                kill = true;
-                true
-            }
-            Heard::Goodbye => false,
         });
         if kill {
             return Ok(End::Because(Cause::Asked));
@@ -223,52 +230,13 @@ fn sleep(
     let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
     let mut wanted =
         vec![PollFd::new(&living.pidfd, PollFlags::IN), PollFd::new(talk, PollFlags::IN)];
-    wanted.extend(talkers.iter().map(|talker| PollFd::new(&talker.stream, PollFlags::IN)));
+    wanted.extend(talkers.iter().map(|talker| PollFd::new(talker.stream(), PollFlags::IN)));
     match poll(&mut wanted, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(err) => return Err(err.into()),
     }
     let ready = |index: usize| !wanted[index].revents().is_empty();
     Ok(Ready { exited: ready(0), called: ready(1) })
-}
-
-/// A server that is connected.
-struct Talker {
-    stream: UnixStream,
-    line: Vec<u8>,
-}
-
-enum Heard {
-    Nothing,
-    Deadline(u64),
-    Kill,
-    Goodbye,
-}
-
-impl Talker {
-    fn listen(&mut self) -> Heard {
-        let mut buffer = [0; 128];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => return Heard::Goodbye,
-            Ok(count) => self.line.extend_from_slice(&buffer[..count]),
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
-            Err(_) => return Heard::Goodbye,
-        }
-        let mut heard = Heard::Nothing;
-        while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.line.drain(..=at).collect();
-            let words = String::from_utf8_lossy(&line);
-            heard = match words.trim().split_once(' ') {
-                None if words.trim() == "kill" => return Heard::Kill,
-                Some(("deadline", ms)) => match ms.parse() {
-                    Ok(ms) => Heard::Deadline(ms),
-                    Err(_) => return Heard::Goodbye,
-                },
-                None | Some(_) => return Heard::Goodbye,
-            };
-        }
-        if self.line.len() > 256 { Heard::Goodbye } else { heard }
-    }
 }
 
 /// Kills init, and with it everything in its pid namespace.
@@ -300,7 +268,7 @@ fn finish(cgroup: &Cgroup, mut exit: Exit) -> io::Result<()> {
     if !left.is_empty() {
         exit.detail.push_str(&format!("; cgroups are left: {left:?}"));
     }
-    if let Err(err) = remove_tree(Path::new("disk")) {
+    if let Err(err) = remove_tree(Path::new(disk::DIRECTORY)) {
         exit.detail.push_str(&format!("; files are left: {err}"));
     }
     let words = serde_json::to_vec(&exit).map_err(io::Error::other)?;

@@ -12,7 +12,8 @@ use rustix::{
     fs::{AtFlags, Mode, OFlags, ResolveFlags},
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
-        fsconfig_set_fd, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+        fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+        open_tree,
     },
 };
 
@@ -25,7 +26,13 @@ impl AsFd for Detached {
     }
 }
 
-/// Options of a new file system.
+impl From<OwnedFd> for Detached {
+    fn from(mount: OwnedFd) -> Detached {
+        Detached(mount)
+    }
+}
+
+/// Options of a new file system; one with an empty value has none.
 pub(super) type Options<'a> = &'a [(&'a str, &'a str)];
 
 impl Detached {
@@ -37,7 +44,11 @@ impl Detached {
     ) -> io::Result<Detached> {
         let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
         for (key, value) in options {
-            fsconfig_set_string(&context, *key, *value)?;
+            if value.is_empty() {
+                fsconfig_set_flag(&context, *key)?;
+            } else {
+                fsconfig_set_string(&context, *key, *value)?;
+            }
         }
         finish(&context, attributes)
     }
@@ -59,6 +70,11 @@ impl Detached {
         // Layers are idmapped or owned by the sandbox's ids, so attributes of
         // ours in `trusted.*` are all that overlayfs writes.
         finish(&context, attributes)
+    }
+
+    /// The same mount, once more.
+    pub(super) fn try_clone(&self) -> io::Result<Detached> {
+        Ok(Detached(self.0.try_clone()?))
     }
 
     /// A copy of one mount or file of the tree this process sees.

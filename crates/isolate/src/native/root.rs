@@ -26,6 +26,7 @@ use rustix::{
 };
 
 use super::{
+    disk::Disk,
     mount::{Detached, mount_point, open_beneath},
     spec::{Defence, Spec},
 };
@@ -58,11 +59,11 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// Builds the tree and makes it the root of this process, which is alone in
 /// fresh mount, pid, network, ipc and uts namespaces and still the host's root.
 /// `disk` is where the sandbox keeps what it writes.
-pub(super) fn enter(spec: &Spec, disk: &Path, users: &OwnedFd) -> io::Result<()> {
+pub(super) fn enter(spec: &Spec, disk: &Disk, users: &OwnedFd) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    let place = rustix::fs::open(disk.join("root"), DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // Seen through a mount of its own, the disk has no path of the host.
-    let disk = Detached::copy_of(disk)?;
+    // The state directory itself: what is below it is covered, here alone.
+    let place = rustix::fs::open(".", DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let disk = disk.mount()?;
     let root = overlay(&spec.layers, &disk, ["upper", "work"], users)?;
     root.attach(&place)?;
     let at_root = root.open(".", DIRECTORY)?;

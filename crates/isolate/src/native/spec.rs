@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::link::Link;
+
 /// One sandbox, as its keeper builds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spec {
@@ -24,6 +26,16 @@ pub(crate) struct Spec {
     pub(crate) limits: Limits,
     /// When it ends, whatever the server does, in Unix milliseconds.
     pub(crate) deadline_ms: u64,
+    /// The blank image that its disk is a copy of. Without one it writes to the
+    /// host's disk, and as much as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) blank: Option<PathBuf>,
+    /// A copy is made already, and comes with the keeper's first connection.
+    #[serde(default)]
+    pub(crate) disk_follows: bool,
+    /// Its way out, where sandboxes may have one. It is laid when it is ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<Link>,
     /// Walls that are left out: how a test shows what each of them holds back.
     /// The server writes none, and no flag or variable of it leads here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,8 +63,12 @@ pub(crate) enum Defence {
     OwnProcesses,
     /// The network namespace.
     OwnNetwork,
+    /// The rules inside its network namespace.
+    EgressRules,
     /// The namespace of System V and POSIX messages.
     OwnMessages,
+    /// The image that its disk is in.
+    DiskLimit,
     /// A session keyring of its own.
     OwnKeys,
     /// Letting go of the host's tree after the change of root.
@@ -79,6 +95,9 @@ pub struct Limits {
     pub memory_mib: u32,
     /// Processes and threads of its commands.
     pub processes: u32,
+    /// Size of its disk; 0 is no limit but the host's.
+    #[serde(default)]
+    pub disk_mib: u32,
 }
 
 /// How a sandbox ended: the keeper's last words, in `exit.json`.

@@ -20,24 +20,29 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
     process::Command,
-    sync::{Mutex as AsyncMutex, watch},
+    sync::{Mutex as AsyncMutex, mpsc, watch},
 };
 use tokio_util::task::TaskTracker;
 use wire::SandboxId;
 
 use super::{
     cgroup::{Cgroup, Layout},
+    disk::hand_over,
+    image::Image,
+    link::{Place, Wired, retire},
+    network,
     spec::{Cause, Exit, Spec},
+    stock::Stock,
     users::COUNT,
 };
 use crate::{
-    Error,
+    Error, Network, Tier,
     removal::remove_tree,
     walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
 };
@@ -45,31 +50,43 @@ use crate::{
 /// First of the host's ids that sandboxes get: past what distributions give to
 /// users, services and other container engines.
 const FIRST_ID: u32 = 0x6000_0000;
+/// Blank disks, in the directory of all sandboxes. No sandbox can have this name.
+const DISKS: &str = ".disks";
 /// How many sandboxes can have ids of their own at once.
 const RANGES: u32 = 8192;
-/// How long a keeper may take to take its sandbox down.
-const KEEPER_END: Duration = Duration::from_secs(30);
+/// How long a keeper may take to take its sandbox down. Most end within
+/// milliseconds; a million small files on a slow disk take minutes to remove.
+const KEEPER_END: Duration = Duration::from_secs(300);
+
+/// How long a keeper may take to lay or change a link.
+const KEEPER_ANSWER: Duration = Duration::from_secs(15);
 
 /// Builds sandboxes below one directory.
 pub struct Native {
     root: PathBuf,
     keeper: PathBuf,
     layout: Layout,
+    place: Place,
+    wired: Option<Wired>,
     ranges: Arc<Mutex<Vec<u32>>>,
+    stock: Arc<Stock>,
     waits: TaskTracker,
 }
 
 impl Native {
-    /// Uses `root`, which nobody else uses. Sandboxes in it may be alive.
-    pub fn open(root: PathBuf, keeper: PathBuf) -> Result<Native, Error> {
+    /// Uses `root`, which nobody else uses. Sandboxes in it may be alive. On a
+    /// host that is wired for it sandboxes can have a network.
+    pub fn open(root: PathBuf, keeper: PathBuf, wired: Option<Wired>) -> Result<Native, Error> {
         let failed = |source| Error::Directory { action: "create", path: root.clone(), source };
         DirBuilder::new().mode(0o711).recursive(true).create(&root).map_err(failed)?;
         let layout = Layout::of_host().map_err(|source| Error::Host {
             what: "the cgroups of this host could not be read",
             source,
         })?;
+        let place = Place::of(&root);
         let ranges = Arc::new(Mutex::new(shuffled_ranges()));
-        Ok(Native { root, keeper, layout, ranges, waits: TaskTracker::new() })
+        let stock = Arc::new(Stock::open(root.join(DISKS))?);
+        Ok(Native { root, keeper, layout, place, wired, ranges, stock, waits: TaskTracker::new() })
     }
 
     async fn start(&self, plan: Plan<'_>) -> Result<Arc<dyn Instance>, Error> {
@@ -79,8 +96,12 @@ impl Native {
         let birth = Birth {
             listen: Listen::Descriptor(3),
             groups: (4..).take(groups).collect(),
+            memory: (4..).nth(groups).filter(|_| self.layout.counts_memory_kills()),
             home: None,
         };
+        let mib = plan.limits.disk_mib;
+        let blank = if mib == 0 { None } else { Some(self.stock.blank(mib)?) };
+        let disk = self.stock.take(mib);
         let spec = Spec {
             id: plan.id.to_string(),
             program: plan.program.to_owned(),
@@ -90,10 +111,14 @@ impl Native {
             first_id: range.first_id(),
             limits: plan.limits,
             deadline_ms: plan.deadline_ms,
+            blank,
+            disk_follows: disk.is_some(),
+            link: self.wired.as_ref().map(|wired| wired.link(range.number)),
             without: Vec::new(),
         };
-        match self.launch(&state, &spec) {
+        match self.launch(&state, &spec, disk) {
             Ok((handle, keeper)) => {
+                self.fill_stock(mib);
                 Ok(Arc::new(Kept::new(self, plan.id, state, handle, keeper, Some(range))))
             }
             Err(source) => {
@@ -105,13 +130,22 @@ impl Native {
 
     /// Makes both sockets and the keeper. Connections wait in their queues, so
     /// nobody has to wait for the keeper to come up.
-    fn launch(&self, state: &Path, spec: &Spec) -> io::Result<(File, UnixStream)> {
+    fn launch(
+        &self,
+        state: &Path,
+        spec: &Spec,
+        disk: Option<Image>,
+    ) -> io::Result<(File, UnixStream)> {
         DirBuilder::new().mode(0o700).create(state)?;
         let handle = File::open(state)?;
         let text = serde_json::to_vec(spec).map_err(io::Error::other)?;
         std::fs::write(state.join("spec.json"), text)?;
         let door = UnixListener::bind(in_state(&handle, "door"))?;
         let talk = UnixListener::bind(in_state(&handle, "keeper"))?;
+        if let Some(disk) = disk {
+            // The first connection, as the keeper expects it.
+            hand_over(disk, &StdStream::connect(in_state(&handle, "keeper"))?)?;
+        }
         let keeper = StdStream::connect(in_state(&handle, "keeper"))?;
         keeper.set_nonblocking(true)?;
         let mut command = std::process::Command::new(&self.keeper);
@@ -129,6 +163,14 @@ impl Native {
             }
         });
         Ok((handle, UnixStream::from_std(keeper)?))
+    }
+
+    /// Makes disks for the next ones, if disks have a size.
+    fn fill_stock(&self, mib: u32) {
+        if mib > 0 {
+            let stock = Arc::clone(&self.stock);
+            self.waits.spawn_blocking(move || stock.fill(mib));
+        }
     }
 
     fn open_state(&self, state: &Path) -> Result<File, Error> {
@@ -169,6 +211,8 @@ impl Native {
                 }
             }
         }
+        let stock = Arc::clone(&self.stock);
+        self.waits.spawn_blocking(move || stock.tidy());
         Ok(found)
     }
 }
@@ -182,6 +226,37 @@ impl Walls for Native {
         Box::pin(self.look_around())
     }
 
+    fn layers(&self) -> Result<Vec<PathBuf>, Error> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Directory { action: "read", path, source }
+        };
+        let mut layers = Vec::new();
+        for entry in std::fs::read_dir(&self.root).map_err(failed(&self.root))? {
+            let path = entry.map_err(failed(&self.root))?.path().join("spec.json");
+            let text = match std::fs::read(&path) {
+                // Nothing is mounted before it is written.
+                Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
+                text => text.map_err(failed(&path))?,
+            };
+            let spec: Spec =
+                serde_json::from_slice(&text).map_err(|err| failed(&path)(err.into()))?;
+            layers.extend(spec.layers);
+            layers.extend(spec.host_usr.and_then(|host_usr| host_usr.over));
+        }
+        Ok(layers)
+    }
+
+    fn carries_network(&self) -> bool {
+        self.wired.is_some()
+    }
+
+    fn limit_disks(&self, mib: u32) -> Result<(), Error> {
+        self.stock.prepare(mib)?;
+        self.fill_stock(mib);
+        Ok(())
+    }
+
     fn outlives_server(&self) -> bool {
         true
     }
@@ -190,6 +265,11 @@ impl Walls for Native {
         Box::pin(async {
             self.waits.close();
             self.waits.wait().await;
+            let stock = Arc::clone(&self.stock);
+            // It fails only if the runtime ends, and then the process does.
+            let _ = tokio::task::spawn_blocking(move || stock.clear()).await;
+            // Whatever this server was asked for: a former one may have left it.
+            retire(self.place);
         })
     }
 }
@@ -243,7 +323,12 @@ struct Kept {
     state: PathBuf,
     handle: File,
     layout: Layout,
+    stock: Arc<Stock>,
+    waits: TaskTracker,
     orders: AsyncMutex<OwnedWriteHalf>,
+    answers: AsyncMutex<mpsc::Receiver<String>>,
+    /// Whether it was made with a way out.
+    linked: bool,
     ended: watch::Receiver<Option<Ended>>,
     cleared: AsyncMutex<bool>,
     _range: Option<Range>,
@@ -260,9 +345,11 @@ impl Kept {
     ) -> Kept {
         let (hears, orders) = keeper.into_split();
         let (end, ended) = watch::channel(None);
+        let (answer, answers) = mpsc::channel(1);
+        let linked = read_spec(&state).is_some_and(|spec| spec.link.is_some());
         let place = state.clone();
         native.waits.spawn(async move {
-            silence(hears).await;
+            listen(hears, answer).await;
             let exit = last_words(&place);
             if let Some(Exit { cause: Cause::NotStarted, detail }) = &exit {
                 tracing::error!("a sandbox did not start: {detail}");
@@ -274,7 +361,11 @@ impl Kept {
             state,
             handle,
             layout: native.layout.clone(),
+            stock: Arc::clone(&native.stock),
+            waits: native.waits.clone(),
             orders: AsyncMutex::new(orders),
+            answers: AsyncMutex::new(answers),
+            linked,
             ended,
             cleared: AsyncMutex::new(false),
             _range: range,
@@ -287,6 +378,25 @@ impl Kept {
             .write_all(words.as_bytes())
             .await
             .map_err(|source| Error::Host { what: "the sandbox's keeper does not listen", source })
+    }
+
+    async fn change_network(&self, network: &Network) -> Result<(), Error> {
+        if !self.linked {
+            let what = "a server with `--network internet` for that";
+            return Err(Error::Unavailable { tier: Tier::Native, what });
+        }
+        let failed = |detail: &str| Error::Keeper { detail: detail.to_owned() };
+        let words = serde_json::to_string(network).map_err(|err| failed(&err.to_string()))?;
+        // Held until the answer is there: it belongs to this order.
+        let mut answers = self.answers.lock().await;
+        while answers.try_recv().is_ok() {}
+        self.order(&format!("network {words}\n")).await?;
+        let answer = tokio::time::timeout(KEEPER_ANSWER, answers.recv()).await;
+        match answer.map_err(|_| failed("the keeper did not answer in time"))?.as_deref() {
+            Some("ok") => Ok(()),
+            Some(words) => Err(failed(words.strip_prefix("failed ").unwrap_or(words))),
+            None => Err(failed("the sandbox ended meanwhile")),
+        }
     }
 
     async fn wait(&self) -> Ended {
@@ -310,6 +420,8 @@ impl Kept {
         }
         clear(self.layout.clone(), self.id.to_string(), self.state.clone()).await?;
         *cleared = true;
+        let stock = Arc::clone(&self.stock);
+        self.waits.spawn_blocking(move || stock.tidy());
         Ok(())
     }
 }
@@ -325,6 +437,10 @@ impl Instance for Kept {
 
     fn set_deadline(&self, unix_ms: u64) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move { self.order(&format!("deadline {unix_ms}\n")).await })
+    }
+
+    fn set_network<'a>(&'a self, network: &'a Network) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.change_network(network))
     }
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Error>> {
@@ -344,10 +460,14 @@ impl From<Cause> for Ended {
     }
 }
 
-/// Returns when the keeper's end of the connection closes, which is when it ends.
-async fn silence(mut hears: OwnedReadHalf) {
-    let mut byte = [0];
-    while let Ok(1) = hears.read(&mut byte).await {}
+/// Passes the keeper's answers on. Returns when its end of the connection
+/// closes, which is when it ends.
+async fn listen(hears: OwnedReadHalf, answers: mpsc::Sender<String>) {
+    let mut lines = BufReader::with_capacity(512, hears).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        // An answer that nobody waits for any more is not worth keeping.
+        let _ = answers.try_send(line);
+    }
 }
 
 /// A file of the state directory by a path short enough for a socket.
@@ -365,10 +485,13 @@ fn read_spec(state: &Path) -> Option<Spec> {
 
 async fn clear(layout: Layout, id: String, state: PathBuf) -> Result<(), Error> {
     let clearing = tokio::task::spawn_blocking(move || {
+        let link = read_spec(&state).and_then(|spec| spec.link);
+        let unlinked = link.map_or(Ok(()), |link| network::remove(&link));
         let left = Cgroup::of(&layout, &id).remove();
         if let Err(source) = remove_tree(&state) {
             return Err(Error::Directory { action: "remove", path: state, source });
         }
+        unlinked.map_err(|source| Error::Host { what: "a sandbox's link is left", source })?;
         if left.is_empty() { Ok(()) } else { Err(Error::CgroupsLeft(left)) }
     });
     clearing.await.unwrap_or(Err(Error::Survivors { count: 0 }))

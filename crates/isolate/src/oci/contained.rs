@@ -26,7 +26,7 @@ use wire::SandboxId;
 
 use super::{ground::Ground, runtime::Caller};
 use crate::{
-    Error,
+    Error, Network,
     walls::{Ended, Instance},
 };
 
@@ -188,6 +188,16 @@ impl Instance for Contained {
     /// The server alone guards it, and it ends with the server.
     fn set_deadline(&self, _: u64) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn set_network<'a>(&'a self, _: &'a Network) -> BoxFuture<'a, Result<(), Error>> {
+        let tier = self.caller.runtime.tier();
+        Box::pin(async move {
+            Err(Error::Unsupported {
+                tier,
+                what: "give a sandbox a network yet; use tier `native`",
+            })
+        })
     }
 
     fn kill(&self) -> BoxFuture<'_, Result<(), Error>> {

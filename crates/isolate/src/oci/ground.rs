@@ -50,7 +50,8 @@ impl Ground {
             // Whatever our umask is: these are seen from inside.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
-        let identity = seen::identity(id).map(|(name, text)| (format!("upper/etc/{name}"), text));
+        let identity =
+            seen::identity(id, &[]).map(|(name, text)| (format!("upper/etc/{name}"), text));
         let meminfo = (MEMINFO.to_owned(), seen::meminfo(limits.memory_mib));
         for (name, content) in identity.into_iter().chain([meminfo]) {
             let path = self.state.join(name);

@@ -3,7 +3,7 @@
 use std::{error::Error, path::Path, time::Duration};
 
 use futures_util::future::join_all;
-use isolate::Ended;
+use isolate::{Ended, Network};
 use tokio::time::timeout;
 
 use crate::{client, lab::Lab};
@@ -106,4 +106,33 @@ pub(crate) async fn connections_end_with_the_sandbox(lab: &Lab) {
     timeout(PATIENCE, client::read_some(&mut waiting)).await.unwrap();
     let dialled = timeout(PATIENCE, instance.dial()).await.unwrap();
     assert!(dialled.is_err(), "a sandbox that is gone takes connections");
+}
+
+pub(crate) async fn a_network_is_given_and_taken_away_or_refused_by_name(lab: &Lab) {
+    let id = lab.name();
+    let instance = lab.start(&id).await;
+    if !lab.walls.carries_network() {
+        let refused = instance.set_network(&Network::OPEN).await.unwrap_err().to_string();
+        assert!(refused.starts_with("tier `"), "{refused}");
+        return instance.kill().await.unwrap();
+    }
+    let orders = lab.orders(&id);
+    let (_, name) = orders.split_once("\"interface\":\"").unwrap();
+    let (name, _) = name.split_once('"').unwrap();
+    let outside = Path::new("/sys/class/net").join(name);
+    for _ in 0..3 {
+        let inside = client::run(instance.as_ref(), "grep -q eth0 /proc/net/dev").await;
+        assert!(!client::succeeded(&inside) && !outside.exists());
+        instance.set_network(&Network::OPEN).await.unwrap();
+        let deny = vec!["0.0.0.0/0".parse().unwrap()];
+        let allow = vec!["192.0.2.1".parse().unwrap()];
+        instance.set_network(&Network::Internet { allow, deny }).await.unwrap();
+        let inside = client::run(instance.as_ref(), "grep -q eth0 /proc/net/dev").await;
+        assert!(client::succeeded(&inside) && outside.exists(), "{inside}");
+        instance.set_network(&Network::None).await.unwrap();
+    }
+    instance.set_network(&Network::OPEN).await.unwrap();
+    instance.kill().await.unwrap();
+    assert!(!outside.exists(), "{name} is left");
+    lab.traces(&id).assert_none();
 }

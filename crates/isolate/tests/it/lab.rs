@@ -10,18 +10,22 @@ use std::{
 
 use isolate::{
     Birth, Error, HostUsr, Instance, Limits, Listen, Native, Oci, Plan, Process, Root, Runtime,
-    Walls,
+    Walls, Wiring,
 };
 use wire::SandboxId;
 
-use crate::traces::Traces;
+use crate::traces::{self, Traces};
 
+/// Size of a sandbox's disk, where it has one.
+pub(crate) const DISK_MIB: u32 = 128;
 /// Makes names differ.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Lab {
     place: tempfile::TempDir,
     pub(crate) walls: Box<dyn Walls>,
+    /// The limit on disks; 0 where there is none.
+    disk_mib: u32,
 }
 
 impl Lab {
@@ -33,15 +37,20 @@ impl Lab {
         as_root("native")?;
         Lab::new(|root| {
             let keeper = PathBuf::from(env!("CARGO_BIN_EXE_mayfly-keeper"));
-            Ok(Box::new(Native::open(root, keeper)?))
+            let nft = isolate::find_nft(&Path::exists);
+            let wiring = nft.map(|nft| Wiring { nft, dns: Vec::new(), open: Vec::new() });
+            let wired = wiring.map(|wiring| wiring.prepare(&root)).transpose()?;
+            Ok(Box::new(Native::open(root, keeper, wired)?))
         })
     }
 
     pub(crate) fn gvisor() -> Option<Lab> {
+        as_root("gvisor")?;
         Lab::new(|root| Ok(Box::new(Oci::open(root, Runtime::Runsc)?)))
     }
 
     pub(crate) fn runc() -> Option<Lab> {
+        as_root("runc")?;
         Lab::new(|root| Ok(Box::new(Oci::open(root, Runtime::Runc)?)))
     }
 
@@ -56,7 +65,8 @@ impl Lab {
             Err(err) => panic!("{err}"),
         };
         envd()?;
-        let lab = Lab { place, walls };
+        let disk_mib = if walls.limit_disks(DISK_MIB).is_ok() { DISK_MIB } else { 0 };
+        let lab = Lab { place, walls, disk_mib };
         make_layer(&lab.layer());
         Some(lab)
     }
@@ -78,7 +88,7 @@ impl Lab {
             program,
             arguments: &arguments,
             root: Root { layers: vec![self.layer()], host_usr: Some(HostUsr { over: None }) },
-            limits: Limits { cpus: 2, memory_mib: 512, processes: 256 },
+            limits: Limits { cpus: 2, memory_mib: 512, processes: 256, disk_mib: self.disk_mib },
             deadline_ms: u64::MAX >> 1,
         }
     }
@@ -91,13 +101,25 @@ impl Lab {
         instance
     }
 
+    /// What the sandbox's keeper was asked for.
+    pub(crate) fn orders(&self, id: &SandboxId) -> String {
+        let state = self.place.path().join("sandboxes").join(id.as_str());
+        fs::read_to_string(state.join("spec.json")).unwrap()
+    }
+
     /// What there is of a sandbox on this host.
     pub(crate) fn traces(&self, id: &SandboxId) -> Traces {
         Traces::of(id, &self.place.path().join("sandboxes"))
     }
 
+    /// Loop devices with an image of ours.
+    pub(crate) fn loop_devices(&self) -> Vec<String> {
+        traces::loop_devices(&self.place.path().join("sandboxes"))
+    }
+
     pub(crate) async fn close(self) {
         self.walls.close().await;
+        assert_eq!(self.loop_devices(), Vec::<String>::new());
     }
 }
 

@@ -9,6 +9,7 @@
 mod checkpoint;
 mod client;
 mod contract;
+mod disk;
 mod lab;
 mod traces;
 
@@ -43,6 +44,7 @@ macro_rules! tiers {
                 killing_twice_is_not_an_error,
                 a_program_that_ends_is_noticed_and_leaves_nothing,
                 connections_end_with_the_sandbox,
+                a_network_is_given_and_taken_away_or_refused_by_name,
             ]);
         )*
     };

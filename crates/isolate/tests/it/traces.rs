@@ -39,6 +39,18 @@ impl Traces {
     }
 }
 
+/// Those whose image is or was below `place`.
+pub(crate) fn loop_devices(place: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/sys/block").unwrap().flatten() {
+        let image = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if image.starts_with(&*place.to_string_lossy()) {
+            found.push(format!("{} with {}", entry.file_name().display(), image.trim()));
+        }
+    }
+    found
+}
+
 /// By command line, or by cgroup for those that do not have it there.
 fn processes(id: &str) -> Vec<String> {
     let mut found = Vec::new();
