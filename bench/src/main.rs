@@ -4,6 +4,9 @@
 //! Absolute times are for reading; only the ratios mean something elsewhere.
 
 mod client;
+mod gvisor;
+mod internet;
+mod report;
 mod round_trip;
 mod server;
 mod start;
@@ -13,51 +16,40 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::server::Server;
-
-/// One line of the report.
-struct Finding {
-    what: &'static str,
-    ours: String,
-    peer: String,
-    ratio: String,
-    goal: &'static str,
-    met: bool,
-}
+use crate::{
+    report::{Format, Line},
+    server::Server,
+};
 
 fn main() -> Result<ExitCode> {
     let json = std::env::args().any(|argument| argument == "--json");
+    let format = if json { Format::Json } else { Format::Text };
+    let mut all_good = true;
+    let mut say = |line: Line| {
+        line.print(format);
+        all_good &= line.is_good();
+    };
     let server = Server::start("process", &[])?;
-    let mut findings = vec![
-        round_trip::measure(&server)?,
-        throughput::blobs(&server)?,
-        throughput::lines(&server)?,
-    ];
+    say(Line::Found(round_trip::measure(&server)?));
+    say(Line::Found(throughput::blobs(&server)?));
+    say(Line::Found(throughput::lines(&server)?));
     drop(server);
-    // Walls need root, and the comparison bubblewrap.
-    if start::possible() {
-        findings.push(start::cold()?);
-        findings.push(start::from_the_pool()?);
-        findings.push(start::burst()?);
-        findings.push(start::idle()?);
-    }
-    print(&findings, json);
-    let all_met = findings.iter().all(|finding| finding.met);
-    Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-#[expect(clippy::print_stdout, reason = "the report is what this program is for")]
-fn print(findings: &[Finding], json: bool) {
-    for finding in findings {
-        let Finding { what, ours, peer, ratio, goal, met } = finding;
-        if json {
-            let line = serde_json::json!({
-                "what": what, "ours": ours, "peer": peer, "ratio": ratio, "goal": goal, "met": met,
-            });
-            println!("{line}");
-        } else {
-            let verdict = if *met { "met" } else { "NOT MET" };
-            println!("{what}\n  ours {ours}\n  peer {peer}\n  {ratio}; goal {goal}: {verdict}\n");
+    match start::lacks() {
+        None => {
+            say(Line::Found(start::cold()?));
+            say(Line::Found(start::from_the_pool()?));
+            say(Line::Found(start::burst()?));
+            say(Line::Found(start::idle()?));
         }
+        Some(reason) => say(Line::Skipped { what: start::ALL, reason }),
     }
+    match internet::lacks() {
+        None => say(Line::Found(internet::cold()?)),
+        Some(reason) => say(Line::Skipped { what: internet::COLD, reason }),
+    }
+    match gvisor::lacks() {
+        None => say(Line::Found(gvisor::cold()?)),
+        Some(reason) => say(Line::Skipped { what: gvisor::COLD, reason }),
+    }
+    Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::{Finding, server::Server};
+use crate::{report::Finding, server::Server};
 
 const ROUNDS: usize = 300;
 const PROGRAM: &str = "/bin/true";

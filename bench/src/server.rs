@@ -23,7 +23,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server of that tier, with a sandbox in it.
+    /// Starts a server of that tier, with a sandbox in it. Sandboxes have no
+    /// network unless the options say so: what it costs is measured apart.
     pub(crate) fn start(tier: &str, options: &[&str]) -> Result<Server> {
         let program = std::env::current_exe()?.with_file_name("mayfly");
         let data = tempfile::tempdir()?;
@@ -31,6 +32,7 @@ impl Server {
             .args(["serve", "--listen", "127.0.0.1:0", "--tier", tier, "--data"])
             .arg(data.path())
             .args(options)
+            .env("MAYFLY_NETWORK", "none")
             .env("MAYFLY_API_KEY", KEY)
             .env("MAYFLY_LOG", "warn")
             .stdout(Stdio::piped())

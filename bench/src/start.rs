@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::{Finding, round_trip::median, server::Server};
+use crate::{report::Finding, round_trip::median, server::Server};
 
 const ROUNDS: usize = 40;
 const IDLE: usize = 200;
@@ -22,11 +22,20 @@ const BUBBLEWRAP: &str = "--unshare-all --ro-bind /usr /usr --symlink usr/bin /b
     --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp \
     /bin/echo hi";
 
-/// Whether this host can show it.
-pub(crate) fn possible() -> bool {
-    let is_root =
-        fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("Uid:\t0"));
-    is_root && Command::new("bwrap").arg("--version").stdout(Stdio::null()).status().is_ok()
+/// What they are together.
+pub(crate) const ALL: &str = "starting native sandboxes, and what idle ones cost";
+
+/// Why this host cannot show it, if it cannot.
+pub(crate) fn lacks() -> Option<&'static str> {
+    if !is_root() {
+        return Some("walls need root");
+    }
+    let bubblewrap = Command::new("bwrap").arg("--version").stdout(Stdio::null()).status();
+    bubblewrap.is_err().then_some("there is no bwrap in PATH")
+}
+
+pub(crate) fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("Uid:\t0"))
 }
 
 /// From the request to the first byte of a command's output, nothing prepared.
@@ -122,7 +131,8 @@ pub(crate) fn idle() -> Result<Finding> {
     })
 }
 
-fn echo(sandbox: Option<&str>) -> Vec<u8> {
+/// A command in a running sandbox, or in a fresh one.
+pub(crate) fn echo(sandbox: Option<&str>) -> Vec<u8> {
     json!({"cmd": "/bin/echo", "args": ["hi"], "sandbox_id": sandbox}).to_string().into_bytes()
 }
 

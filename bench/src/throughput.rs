@@ -5,7 +5,7 @@ use std::{process::Command, time::Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::{Finding, server::Server};
+use crate::{report::Finding, server::Server};
 
 const MEGABYTE: f64 = 1e6;
 const BLOB: u64 = 1_000_000_000;

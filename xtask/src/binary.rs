@@ -40,18 +40,26 @@ fn is_root() -> bool {
 }
 
 fn build_server() -> Result<()> {
-    // Every program and no test. The daemon is built once, as a static one.
+    // Every program and no test. Those inside are built once, as static ones.
     let mut command = cargo(["build", "--release", "--workspace", "--bins"])?;
-    run(command.args(["--exclude", "xtask", "--exclude", "mayfly-envd"]))?;
+    command.args(["--exclude", "xtask", "--exclude", "mayfly-envd", "--exclude", "mayfly-agent"]);
+    run(&mut command)?;
     build_static()
 }
 
-/// Builds the daemon inside sandboxes, which may have no C library, and their
-/// keeper, which starts faster without. They come last: every other cargo
-/// command that touches their packages puts dynamic ones in their place.
+/// Packages and programs that are built static.
+const STATIC: [(&str, &str); 3] = [
+    ("mayfly-envd", "mayfly-envd"),
+    ("mayfly-agent", "mayfly-agent"),
+    ("mayfly-isolate", "mayfly-keeper"),
+];
+
+/// Builds the daemon and the agent inside sandboxes, which may have no C
+/// library, and their keeper, which starts faster without. They come last:
+/// every other cargo command that touches their packages puts dynamic ones in
+/// their place.
 pub(crate) fn build_static() -> Result<()> {
-    for (package, program) in [("mayfly-envd", "mayfly-envd"), ("mayfly-isolate", "mayfly-keeper")]
-    {
+    for (package, program) in STATIC {
         let mut command = cargo(["rustc", "--release"])?;
         command.args(["--package", package, "--bin", program]);
         run(command.args(["--", "-C", "target-feature=+crt-static"]))?;

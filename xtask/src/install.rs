@@ -1,6 +1,6 @@
-//! What the tests need besides Rust: Python with the SDKs, Node with its SDK,
-//! curl and jq, and the runtimes of the tiers that use one. Each part is left
-//! alone when it is there already.
+//! What the tests need besides Rust: Python with the SDKs, Node with its SDK and
+//! an MCP server, curl and jq, the runtimes of the tiers that use one, and what
+//! makes a root file system. Each part is left alone when it is there already.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,20 +19,25 @@ pub(crate) fn install_missing() -> Result<()> {
     let root = root()?;
     tools()?;
     engines();
+    bootstrap();
     for (environment, requirements) in ENVIRONMENTS {
         python(&root.join(environment), &root.join(requirements))?;
     }
-    node(&root.join("conformance/js"))
+    for packages in ["conformance/js", "conformance/runs"] {
+        node(&root.join(packages))?;
+    }
+    Ok(())
 }
 
 /// Programs of the distribution: how to see that one is there, and the Debian
 /// packages that bring it.
 fn tools() -> Result<()> {
-    let wanted: [(&str, &[&str], &[&str]); 4] = [
+    let wanted: [(&str, &[&str], &[&str]); 5] = [
         ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
         ("npm", &["--version"], &["nodejs", "npm"]),
         ("curl", &["--version"], &["curl"]),
         ("jq", &["--version"], &["jq"]),
+        ("sh", &["-c", "PATH=$PATH:/usr/sbin:/sbin; nft --version && ip -V"], &["nftables", "iproute2"]),
     ];
     let missing = wanted.iter().filter(|(program, probe, _)| !works(program, probe));
     let packages: Vec<&str> =
@@ -63,6 +68,20 @@ fn engines() {
     });
     if let Err(error) = installed {
         println!("    without runsc or runc, whose tests will skip: {error:#}");
+    }
+}
+
+/// What makes a root file system to import. Where it cannot be had, its test
+/// skips and says so.
+fn bootstrap() {
+    if !has_apt() || works("mmdebstrap", &["--version"]) {
+        return;
+    }
+    let installed = run(&mut apt(&["update", "--quiet"])).and_then(|()| {
+        run(&mut apt(&["install", "--yes", "--quiet", "--no-install-recommends", "mmdebstrap"]))
+    });
+    if let Err(error) = installed {
+        println!("    without mmdebstrap, whose test will skip: {error:#}");
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) fn test_all(filter: Option<&str>) -> Result<ExitCode> {
         walled.env("MAYFLY_TEST_TIER", "native");
         report.tests("same, native", Runner::Pytest, walled);
         report.tests("walls", Runner::Pytest, pytest("conformance/walls", filter)?);
+        // With walls where there can be walls.
+        report.tests("runs", Runner::Pytest, pytest("conformance/runs", filter)?);
         report.tests("node sdk", Runner::Node, node(filter)?);
     }
     Ok(report.print())

@@ -30,6 +30,8 @@ pub(crate) struct Command {
     pub(crate) tag: Option<String>,
     pub(crate) input: Input,
     pub(crate) output: Output,
+    /// Kills for memory before it began.
+    pub(crate) kills_before: u64,
     exit: Cell<Option<Exit>>,
     exited: CancellationToken,
     booked: Cell<Option<Outcome>>,
@@ -42,6 +44,7 @@ impl Command {
         tag: Option<String>,
         input: Input,
         output: Output,
+        kills_before: u64,
     ) -> Command {
         Command {
             pid,
@@ -49,6 +52,7 @@ impl Command {
             tag,
             input,
             output,
+            kills_before,
             exit: Cell::new(None),
             exited: CancellationToken::new(),
             booked: Cell::new(None),
@@ -101,9 +105,14 @@ impl Command {
         first
     }
 
+    /// Whether somebody has booked it.
+    pub(crate) fn is_booked(&self) -> bool {
+        self.booked.get().is_some()
+    }
+
     /// Whether clients should be shown it as running.
     pub(crate) fn is_listed(&self) -> bool {
-        self.exit.get().is_none() && self.booked.get().is_none()
+        self.exit.get().is_none() && !self.is_booked()
     }
 
     /// What the host is told about it.

@@ -27,12 +27,15 @@ use tokio::{
     task::LocalSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use wire::{ControlMessage, Init, Outcome};
+use wire::{CommandReason, ControlMessage, Init, Outcome};
 
 use crate::{
     Listen, Options,
     command::Command,
     control::{Control, Ticket},
+    exit::Exit,
+    link::Link,
+    memory::MemoryKills,
     output::Budget,
     reaper, server, spawn, system,
     table::Table,
@@ -83,9 +86,12 @@ pub(crate) struct Daemon {
     /// What every command starts with, as the host decided.
     pub(crate) claim: RefCell<Init>,
     pub(crate) table: Table,
+    /// What memory ran out for.
+    pub(crate) memory_kills: MemoryKills,
     /// What all commands' output together may keep.
     pub(crate) budget: Rc<Budget>,
     pub(crate) control: Control,
+    pub(crate) link: Link,
     /// All tasks but those that end with `serve`.
     pub(crate) tasks: TaskTracker,
     /// Cuts every connection but the host's.
@@ -93,19 +99,34 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Books a command, once, and waits until the host has been told.
-    pub(crate) async fn book(&self, command: &Command, outcome: Outcome) {
-        self.told(self.book_now(command, outcome)).await;
+    /// Books a command as killed, once, without waiting for the host.
+    pub(crate) fn book_killed(&self, command: &Command) -> Option<Ticket> {
+        self.book(command, Outcome::Killed, None)
     }
 
-    /// Books a command, once, without waiting.
-    pub(crate) fn book_now(&self, command: &Command, outcome: Outcome) -> Option<Ticket> {
+    /// Books a command that has ended, if nobody has, and waits until the host
+    /// has been told.
+    pub(crate) async fn book_end(
+        &self,
+        command: &Command,
+        exit: Exit,
+        reason: Option<CommandReason>,
+    ) {
+        self.told(self.book(command, exit.outcome(), reason)).await;
+    }
+
+    fn book(
+        &self,
+        command: &Command,
+        outcome: Outcome,
+        reason: Option<CommandReason>,
+    ) -> Option<Ticket> {
         if !self.table.book(command, outcome) {
             return None;
         }
         let exit_code = command.exit().map(|exit| exit.code());
-        let end = ControlMessage::End { pid: command.wire_pid(), outcome, exit_code };
-        Some(self.control.event(&end))
+        let pid = command.wire_pid();
+        Some(self.control.event(&ControlMessage::End { pid, outcome, exit_code, reason }))
     }
 
     /// Waits until the host has been told, if there is something to tell.
@@ -128,6 +149,7 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
     let entrance = Entrance::open(options.listen)?;
     let groups = options.groups.iter().map(|descriptor| system::adopt(*descriptor));
     let groups = groups.collect::<io::Result<Vec<_>>>().map_err(DaemonError::Setup)?;
+    let memory = options.memory.map(system::adopt).transpose().map_err(DaemonError::Setup)?;
     system::close_descriptors_on_exec().map_err(DaemonError::Setup)?;
     // Commands may be run by our own user; they have no business in our memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -147,8 +169,10 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
         descriptors,
         claim: RefCell::default(),
         table: Table::default(),
+        memory_kills: MemoryKills::new(memory),
         budget: Rc::default(),
         control: Control::new(),
+        link: Link::default(),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
     });

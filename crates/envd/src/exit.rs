@@ -2,8 +2,10 @@
 //! written in Go, and clients show its words.
 
 use rustix::process::WaitStatus;
-use wire::{Outcome, process::process_event::EndEvent};
+use wire::{CommandReason, Outcome, process::process_event::EndEvent};
 
+/// What a shell makes of a program that got SIGKILL.
+const SHELL_KILLED: i32 = 128 + 9;
 /// The bit of a wait status that says a core was dumped; see wait(2).
 const CORE_DUMPED: i32 = 0x80;
 
@@ -40,6 +42,19 @@ impl Exit {
             Exit::Code(0) => Outcome::Ok,
             Exit::Code(_) | Exit::Signal { .. } => Outcome::Error,
         }
+    }
+
+    /// Whether it, or the last program it waited for, got SIGKILL.
+    pub(crate) fn was_killed(self) -> bool {
+        match self {
+            Exit::Code(code) => code == SHELL_KILLED,
+            Exit::Signal { number, .. } => number == 9,
+        }
+    }
+
+    /// The event that clients get of an end for which there is a reason.
+    pub(crate) fn event_with(self, reason: CommandReason) -> EndEvent {
+        EndEvent { error: Some(reason.name().to_owned()), ..self.event() }
     }
 
     /// The event that clients get.
@@ -126,6 +141,15 @@ mod tests {
             Outcome::Error,
             r#"{"exitCode":-1,"exited":false,"status":"signal: killed","error":"signal: killed"}"#,
         );
+    }
+
+    #[test]
+    fn a_reason_takes_the_place_of_the_error_alone() {
+        let event = signal(9).event_with(wire::CommandReason::OutOfMemory);
+        assert_eq!(event.error.as_deref(), Some("out_of_memory"));
+        assert_eq!((event.exit_code, event.status.as_str()), (-1, "signal: killed"));
+        assert!(signal(9).was_killed() && Exit::Code(137).was_killed());
+        assert!(!signal(15).was_killed() && !Exit::Code(9).was_killed());
     }
 
     #[test]

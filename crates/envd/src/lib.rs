@@ -9,6 +9,7 @@ mod options;
 
 mod daemon;
 mod flush_watch;
+mod link;
 mod server;
 mod tunnel;
 
@@ -26,6 +27,7 @@ mod system;
 mod command;
 mod exit;
 mod input;
+mod memory;
 mod table;
 
 mod output;

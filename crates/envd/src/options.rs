@@ -1,4 +1,4 @@
-//! The command line. It has six options, so it is read by hand: the daemon is
+//! The command line. It has seven options, so it is read by hand: the daemon is
 //! in every sandbox and stays small.
 
 use std::{ffi::OsString, os::fd::RawFd, path::PathBuf};
@@ -21,6 +21,8 @@ pub struct Options {
     pub home: Option<PathBuf>,
     /// Inherited `cgroup.procs` files: every command joins these groups.
     pub groups: Vec<RawFd>,
+    /// Inherited file of those groups that counts who was killed for memory.
+    pub memory: Option<RawFd>,
     /// Put before every command's arguments, such as `jexec -l -U root e2b-7`.
     pub wrap: Vec<OsString>,
 }
@@ -52,8 +54,8 @@ pub enum OptionsError {
     NoListener,
     /// An option that does not exist.
     #[error(
-        "option {0:?} is not known; there are --listen-fd, --tunnel, --group-fd, --home, --wrap \
-         and --version"
+        "option {0:?} is not known; there are --listen-fd, --tunnel, --group-fd, --memory-fd, \
+         --home, --wrap and --version"
     )]
     Unknown(OsString),
 }
@@ -66,6 +68,7 @@ impl Options {
         let mut arguments = arguments.into_iter();
         let mut listen = None;
         let mut groups = Vec::new();
+        let mut memory = None;
         let mut home = None;
         let mut wrap = Vec::new();
         while let Some(argument) = arguments.next() {
@@ -78,6 +81,9 @@ impl Options {
                 Some("--tunnel") => listen = Some(Listen::Tunnel),
                 Some("--group-fd") => {
                     groups.push(descriptor("--group-fd", arguments.next())?);
+                }
+                Some("--memory-fd") => {
+                    memory = Some(descriptor("--memory-fd", arguments.next())?);
                 }
                 Some("--home") => {
                     let value = arguments.next().ok_or(OptionsError::NoValue("--home"))?;
@@ -94,7 +100,7 @@ impl Options {
             }
         }
         let listen = listen.ok_or(OptionsError::NoListener)?;
-        Ok(Invocation::Serve(Options { listen, groups, home, wrap }))
+        Ok(Invocation::Serve(Options { listen, groups, memory, home, wrap }))
     }
 }
 
@@ -119,19 +125,26 @@ mod tests {
         let options = Options {
             listen: Listen::Descriptor(3),
             groups: vec![4, 5],
+            memory: Some(6),
             home: Some("/home/user".into()),
             wrap: vec!["jexec".into(), "-l".into()],
         };
         check(
-            "--wrap jexec --listen-fd 3 --group-fd 4 --home /home/user --group-fd 5 --wrap -l",
+            "--wrap jexec --listen-fd 3 --group-fd 4 --home /home/user --group-fd 5 --wrap -l \
+             --memory-fd 6",
             Ok(Invocation::Serve(options)),
         );
     }
 
     #[test]
     fn a_tunnel_takes_the_place_of_a_socket() {
-        let options =
-            Options { listen: Listen::Tunnel, groups: Vec::new(), home: None, wrap: Vec::new() };
+        let options = Options {
+            listen: Listen::Tunnel,
+            groups: Vec::new(),
+            memory: None,
+            home: None,
+            wrap: Vec::new(),
+        };
         check("--tunnel", Ok(Invocation::Serve(options)));
     }
 

@@ -15,7 +15,7 @@ use crate::{
     control::ControlBody,
     daemon::Daemon,
     flush_watch::{Connection, FlushWatch},
-    rpc,
+    link, rpc,
 };
 
 /// Bytes hyper takes ahead of what a connection has accepted.
@@ -35,9 +35,19 @@ pub(crate) async fn accept(daemon: &Rc<Daemon>, listener: UnixListener) {
     }
 }
 
-/// Serves one connection. At the end of the sandbox it is dropped as it is,
-/// unless the host has yet to read from it.
+/// Serves one connection, whatever it turns out to be.
 pub(crate) async fn connection(daemon: Rc<Daemon>, stream: UnixStream) {
+    match link::is_link(&stream).await {
+        Ok(false) => requests(daemon, stream).await,
+        // The host hears of a link that failed by its end.
+        Ok(true) => _ = link::serve(&daemon, stream).await,
+        Err(_) => {}
+    }
+}
+
+/// Serves a connection's requests. At the end of the sandbox it is dropped as it
+/// is, unless the host has yet to read from it.
+async fn requests(daemon: Rc<Daemon>, stream: UnixStream) {
     let connection = Rc::new(Connection::default());
     let io = FlushWatch::new(stream, Rc::clone(&connection), Rc::clone(&daemon));
     let service = service_fn(|request| {

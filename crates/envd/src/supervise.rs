@@ -5,11 +5,12 @@
 use std::rc::Rc;
 
 use tokio::time::{Instant, sleep_until};
-use wire::{Code, ConnectError, Outcome};
+use wire::{Code, CommandReason, ConnectError};
 
 use crate::{
     command::Command,
     daemon::Daemon,
+    exit::Exit,
     output::ReaderId,
     pump::{Drained, discard, pump},
     spawn::Source,
@@ -71,7 +72,7 @@ async fn kill(daemon: &Daemon, command: &Command, deadline: &Deadline) {
         return;
     }
     command.signal(rustix::process::Signal::KILL);
-    daemon.book(command, Outcome::Killed).await;
+    daemon.told(daemon.book_killed(command)).await;
     command.soon_gone().await;
     let error = ConnectError::new(Code::DeadlineExceeded, "the command's time limit passed");
     command.output.cut(deadline.reader, error);
@@ -81,7 +82,18 @@ async fn kill(daemon: &Daemon, command: &Command, deadline: &Deadline) {
 async fn end(daemon: &Daemon, command: Rc<Command>) {
     let Some(exit) = command.exit() else { return };
     command.input.release();
-    daemon.book(&command, exit.outcome()).await;
-    command.output.end(exit.event());
+    let reason = reason(daemon, &command, exit);
+    daemon.book_end(&command, exit, reason).await;
+    command.output.end(match reason {
+        Some(reason) => exit.event_with(reason),
+        None => exit.event(),
+    });
     daemon.table.finish(command);
+}
+
+/// Why a command ended that no client has killed, when its exit does not tell.
+fn reason(daemon: &Daemon, command: &Command, exit: Exit) -> Option<CommandReason> {
+    let killed = exit.was_killed() && !command.is_booked();
+    let for_memory = killed && daemon.memory_kills.claim(command.kills_before);
+    for_memory.then_some(CommandReason::OutOfMemory)
 }

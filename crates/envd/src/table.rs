@@ -87,7 +87,10 @@ impl Table {
                 let running = |command: &&Rc<Command>| command.exit().is_none();
                 let mut running = rows.commands.values().filter(running);
                 let finished = || rows.finished.iter().rev().map(|finished| &finished.command);
+                // One whose end is held is in neither of the lists.
+                let mut held = rows.commands.values().filter(|command| command.output.is_held());
                 let found = running.find(tagged).or_else(|| finished().find(tagged));
+                let found = found.or_else(|| held.find(tagged));
                 found.cloned().ok_or_else(|| FindError::Tag(tag.clone()))
             }
             None => Err(FindError::Unnamed),
@@ -142,6 +145,10 @@ impl Table {
 
     /// Begins the time for which a finished command is kept.
     pub(crate) fn finish(&self, command: Rc<Command>) {
+        if command.output.is_held() {
+            // Whoever had it held comes for its end, however late.
+            return;
+        }
         let mut rows = self.rows.borrow_mut();
         rows.finished.push_back(Finished { command, until: Instant::now() + RETENTION });
         while rows.finished.len() > FINISHED {

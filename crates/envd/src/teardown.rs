@@ -18,7 +18,6 @@ use tokio::{
     signal::unix::Signal as SignalStream,
     time::{Instant, timeout},
 };
-use wire::Outcome;
 
 use crate::daemon::Daemon;
 
@@ -38,7 +37,7 @@ pub(crate) struct LeftOver {
 pub(crate) async fn teardown(daemon: &Daemon, children: &mut SignalStream) -> Result<(), LeftOver> {
     daemon.cut.cancel();
     let running = daemon.table.running();
-    let booked = running.iter().filter_map(|one| daemon.book_now(one, Outcome::Killed));
+    let booked = running.iter().filter_map(|one| daemon.book_killed(one));
     if let Some(last) = booked.last() {
         daemon.control.written(last, HOST_PATIENCE).await;
     }

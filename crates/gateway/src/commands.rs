@@ -10,10 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_kit::{Body, Fault, Query};
-use sandbox::full_body;
+use sandbox::ProcessError;
 use serde::Deserialize;
 use serde_json::json;
-use wire::{CommandInfo, process as pb};
+use wire::{Code, CommandInfo, process as pb};
 
 use self::{
     find::{Place, pid_of},
@@ -90,22 +90,13 @@ pub(crate) async fn kill(
         KillSignal::Kill => (pb::Signal::SIGNAL_SIGKILL, "SIGKILL"),
     };
     let pid = place.info.pid;
-    let message = pb::SendSignalRequest {
-        process: pb::ProcessSelector::pid(pid).into(),
-        signal: signal.into(),
-    };
-    let codec = wire::Codec::Proto;
-    let request = http::Request::post("/process.Process/SendSignal")
-        .header(http::header::CONTENT_TYPE, codec.unary_type())
-        .body(full_body(codec.encode(&message)))
-        .map_err(|err| Fault::new(wire::Code::Internal, "cannot ask the sandbox").caused_by(err))?;
-    let response = place.sandbox.envd().send(request).await.map_err(fault::of_envd)?;
-    if response.status() == http::StatusCode::NOT_FOUND {
-        return Err(find::unknown(pid));
-    }
-    if !response.status().is_success() {
-        let message = format!("the sandbox answered {} to the signal", response.status());
-        return Err(Fault::new(wire::Code::Internal, message));
-    }
+    place.sandbox.send_signal(pb::ProcessSelector::pid(pid), signal).await.map_err(
+        |err| match err {
+            ProcessError::Refused { code: Code::NotFound, .. } => find::unknown(pid),
+            ProcessError::Envd(_) | ProcessError::Refused { .. } | ProcessError::Malformed(_) => {
+                fault::of_process(err)
+            }
+        },
+    )?;
     Ok(Json(json!({"pid": pid, "sandbox_id": place.info.sandbox_id, "signal": name})))
 }

@@ -117,6 +117,8 @@ async fn pass_on(target: &Target, sandbox: &Arc<Sandbox>, request: Request) -> R
     let (mut parts, body) = request.into_parts();
     strip(&mut parts.headers);
     parts.headers.remove(ACCESS_TOKEN);
+    // What the host alone may ask of envd.
+    parts.headers.remove("mayfly-hold");
     parts.version = Version::HTTP_11;
     let body = body.map_err(Into::into).boxed_unsync();
     let sent = sandbox.envd().send(http::Request::from_parts(parts, body));

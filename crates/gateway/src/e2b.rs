@@ -4,6 +4,7 @@ mod create;
 mod life;
 mod list;
 mod logs;
+mod network;
 
 use sandbox::Sandbox;
 use wire::{ListedSandbox, SandboxState};
@@ -14,6 +15,7 @@ pub(crate) use create::{create, create_v1, create_v2};
 pub(crate) use life::{connect, info, kill, refresh, set_timeout};
 pub(crate) use list::{list, list_running};
 pub(crate) use logs::logs;
+pub(crate) use network::update as update_network;
 
 /// The envd protocol we speak. SDKs switch features on by it.
 const ENVD_VERSION: &str = "0.6.13";

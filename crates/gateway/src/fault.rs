@@ -1,7 +1,7 @@
 //! Where errors of the rooms behind become answers.
 
 use http_kit::Fault;
-use sandbox::{BadTimeout, CreateError, EnvdError, TemplateError};
+use sandbox::{BadTimeout, CreateError, NetworkError, ProcessError, TemplateError};
 use wire::Code;
 
 /// A failure to make a sandbox.
@@ -13,7 +13,8 @@ pub(crate) fn of_create(err: CreateError) -> Fault {
         }
         CreateError::Template(TemplateError::Name(_)) => Code::InvalidArgument,
         CreateError::Template(_) => Code::Internal,
-        CreateError::Full { .. } => Code::ResourceExhausted,
+        CreateError::Network(err) => network_code(err),
+        CreateError::Full { .. } | CreateError::DiskFull { .. } => Code::ResourceExhausted,
         CreateError::Closing | CreateError::Silent { .. } => Code::Unavailable,
         CreateError::Walls { .. } | CreateError::Store { .. } | CreateError::Interrupted => {
             Code::Internal
@@ -22,12 +23,30 @@ pub(crate) fn of_create(err: CreateError) -> Fault {
     Fault::new(code, err.to_string()).caused_by(err)
 }
 
+/// A network that a sandbox does not get.
+pub(crate) fn of_network(err: NetworkError) -> Fault {
+    Fault::new(network_code(&err), err.to_string()).caused_by(err)
+}
+
+fn network_code(err: &NetworkError) -> Code {
+    match err {
+        NetworkError::Unlimited | NetworkError::NotCarried { .. } => Code::InvalidArgument,
+        NetworkError::Over => Code::NotFound,
+        NetworkError::Walls(_) | NetworkError::Store(_) => Code::Internal,
+    }
+}
+
 /// A number of seconds that is no lifetime.
 pub(crate) fn of_timeout(err: BadTimeout) -> Fault {
     Fault::new(Code::InvalidArgument, err.to_string())
 }
 
-/// A sandbox that does not answer.
-pub(crate) fn of_envd(err: EnvdError) -> Fault {
-    Fault::new(Code::Unavailable, err.to_string()).caused_by(err)
+/// A command that envd does not start, join or signal.
+pub(crate) fn of_process(err: ProcessError) -> Fault {
+    let code = match &err {
+        ProcessError::Envd(_) => Code::Unavailable,
+        ProcessError::Refused { code, .. } => *code,
+        ProcessError::Malformed(_) => Code::Internal,
+    };
+    Fault::new(code, err.to_string()).caused_by(err)
 }

@@ -14,4 +14,4 @@ mod routes;
 mod state;
 
 pub use routes::router;
-pub use state::{Gateway, Settings};
+pub use state::{Gateway, MoreMetrics, Settings};

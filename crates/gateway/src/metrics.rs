@@ -23,6 +23,11 @@ pub(crate) async fn scrape(
         tally.finished(),
     );
     text.gauge("coppice_commands_active", "Commands running now.", tally.active());
+    text.counter(
+        "mayfly_commands_out_of_memory_total",
+        "Commands killed because memory ran out.",
+        tally.out_of_memory(),
+    );
     text.gauge("mayfly_sandboxes_active", "Sandboxes living now.", gateway.sandboxes.count());
     text.gauge("mayfly_pool_ready", "Sandboxes waiting to be claimed.", gateway.sandboxes.pooled());
     text.counter("mayfly_sandboxes_created_total", "Sandboxes made.", tally.sandboxes_created());
@@ -48,5 +53,6 @@ pub(crate) async fn scrape(
         "Since the server began.",
         gateway.began.elapsed().as_secs(),
     );
+    (gateway.more_metrics)(&mut text);
     ([(CONTENT_TYPE, Exposition::CONTENT_TYPE)], text.finish())
 }

@@ -8,12 +8,11 @@ use wire::Code;
 use crate::caller::Caller;
 
 /// Paths that exist in E2B and not here.
-pub(crate) const PATHS: [&str; 24] = [
+pub(crate) const PATHS: [&str; 23] = [
     "/sandboxes/{id}/pause",
     "/sandboxes/{id}/resume",
     "/sandboxes/{id}/fork",
     "/sandboxes/{id}/snapshots",
-    "/sandboxes/{id}/network",
     "/sandboxes/{id}/metrics",
     "/sandboxes/metrics",
     "/v2/sandboxes/{id}/logs",

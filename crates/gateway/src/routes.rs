@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Router, middleware,
-    routing::{any, delete, get, post},
+    routing::{any, delete, get, post, put},
 };
 use http::StatusCode;
 use http_kit::{Fault, log_requests};
@@ -12,9 +12,10 @@ use wire::Code;
 
 use crate::{Gateway, commands, data_plane, e2b, metrics, not_yet};
 
-/// The front door's routes. Traffic for a sandbox is taken out before any of
-/// them is matched, so a sandbox's `/health` is never mistaken for ours.
-pub fn router(gateway: Gateway) -> Router {
+/// The front door's routes, and those of whoever is `beside` it. Traffic for a
+/// sandbox is taken out before any of them is matched, so a sandbox's `/health`
+/// is never mistaken for ours.
+pub fn router(gateway: Gateway, beside: Router) -> Router {
     let requests = Arc::clone(&gateway.requests);
     let routes = Router::new()
         .route("/health", get(|| async { StatusCode::OK }))
@@ -31,6 +32,7 @@ pub fn router(gateway: Gateway) -> Router {
         .route("/v2/sandboxes/{id}/connect", post(e2b::connect))
         .route("/sandboxes/{id}/timeout", post(e2b::set_timeout))
         .route("/sandboxes/{id}/refreshes", post(e2b::refresh))
+        .route("/sandboxes/{id}/network", put(e2b::update_network))
         .route("/sandboxes/{id}/logs", get(e2b::logs));
     let routes =
         not_yet::PATHS.iter().fold(routes, |routes, path| routes.route(path, any(not_yet::answer)));
@@ -39,12 +41,13 @@ pub fn router(gateway: Gateway) -> Router {
             "/templates/{id}",
             delete(not_yet::answer).get(not_yet::answer).patch(not_yet::answer),
         )
+        .with_state(gateway.clone())
+        .merge(beside)
         .fallback(|| async { Fault::new(Code::NotFound, "there is no such route") })
         .method_not_allowed_fallback(|| async {
             Fault::new(Code::Unimplemented, "this route does not take that method")
                 .with_status(StatusCode::METHOD_NOT_ALLOWED)
         })
-        .layer(middleware::from_fn_with_state(gateway.clone(), data_plane::divert))
+        .layer(middleware::from_fn_with_state(gateway, data_plane::divert))
         .layer(middleware::from_fn_with_state(requests, log_requests))
-        .with_state(gateway)
 }

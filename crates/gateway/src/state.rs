@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use http_kit::{Histogram, Keys, RequestCounts};
+use http_kit::{Exposition, Histogram, Keys, RequestCounts};
 use sandbox::{AccessTokens, Sandboxes};
 
 /// What the front door is made of.
@@ -15,7 +15,12 @@ pub struct Settings {
     pub tokens: AccessTokens,
     /// Domain of `<port>-<id>.<domain>` hosts, told to the SDKs.
     pub domain: Option<String>,
+    /// Adds the series of others to a scrape.
+    pub more_metrics: MoreMetrics,
 }
+
+/// Series of parts that the front door does not know.
+pub type MoreMetrics = Arc<dyn Fn(&mut Exposition) + Send + Sync>;
 
 /// The front door. Cheap to clone.
 #[derive(Clone)]
@@ -26,6 +31,7 @@ pub struct Gateway {
     pub(crate) domain: Option<Arc<str>>,
     pub(crate) starts: Arc<Histogram>,
     pub(crate) requests: Arc<RequestCounts>,
+    pub(crate) more_metrics: MoreMetrics,
     pub(crate) began: Instant,
 }
 
@@ -39,6 +45,7 @@ impl Gateway {
             domain: settings.domain.map(Arc::from),
             starts: Arc::default(),
             requests: Arc::default(),
+            more_metrics: settings.more_metrics,
             began: Instant::now(),
         }
     }

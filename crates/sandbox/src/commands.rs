@@ -10,7 +10,7 @@ use std::{
 };
 
 use chrono::{DateTime, Utc};
-use wire::{CommandInfo, CommandState, ControlMessage, Outcome, SandboxId, Started};
+use wire::{CommandInfo, CommandReason, CommandState, ControlMessage, Outcome, SandboxId, Started};
 
 use crate::{Log, Tally};
 
@@ -38,6 +38,20 @@ struct Inner {
     closed: bool,
 }
 
+/// How a command ended.
+struct End {
+    outcome: Outcome,
+    exit_code: Option<i32>,
+    reason: Option<CommandReason>,
+}
+
+impl End {
+    /// One of which nothing else is known.
+    fn of(outcome: Outcome) -> End {
+        End { outcome, exit_code: None, reason: None }
+    }
+}
+
 impl Commands {
     pub(crate) fn new(sandbox: SandboxId, tally: Arc<Tally>) -> Commands {
         Commands { sandbox, tally, inner: Mutex::default() }
@@ -60,8 +74,8 @@ impl Commands {
     pub(crate) fn apply(&self, message: ControlMessage, now: DateTime<Utc>, log: &Log) {
         match message {
             ControlMessage::Start(started) => self.write(|inner| self.start(inner, started, now)),
-            ControlMessage::End { pid, outcome, exit_code } => {
-                self.write(|inner| self.end(inner, pid, outcome, exit_code));
+            ControlMessage::End { pid, outcome, exit_code, reason } => {
+                self.write(|inner| self.end(inner, pid, End { outcome, exit_code, reason }));
             }
             ControlMessage::Snapshot { ok, error, killed, commands, .. } => {
                 self.write(|inner| self.reconcile(inner, [ok, error, killed], commands, now));
@@ -80,7 +94,7 @@ impl Commands {
         self.write(|inner| {
             let living: Vec<u32> = inner.active.keys().copied().collect();
             for pid in living {
-                self.end(inner, pid, Outcome::Killed, None);
+                self.end(inner, pid, End::of(Outcome::Killed));
             }
             inner.closed = true;
         });
@@ -95,12 +109,17 @@ impl Commands {
         inner.active.insert(started.pid, self.info(started, now));
     }
 
-    fn end(&self, inner: &mut Inner, pid: u32, outcome: Outcome, exit_code: Option<i32>) {
+    fn end(&self, inner: &mut Inner, pid: u32, end: End) {
         let Some(mut info) = inner.active.remove(&pid) else { return };
+        let End { outcome, exit_code, reason } = end;
         self.tally.command_finished(outcome);
+        if reason == Some(CommandReason::OutOfMemory) {
+            self.tally.command_out_of_memory();
+        }
         inner.booked[slot(outcome)] += 1;
         info.state = CommandState::from(outcome);
         info.exit_code = exit_code;
+        info.reason = reason;
         inner.finished.push_back(info);
         if inner.finished.len() > FINISHED {
             inner.finished.pop_front();
@@ -127,7 +146,7 @@ impl Commands {
             .filter(|pid| commands.iter().all(|started| started.pid != *pid))
             .collect();
         for pid in vanished {
-            self.end(inner, pid, take(&mut unseen).unwrap_or(Outcome::Killed), None);
+            self.end(inner, pid, End::of(take(&mut unseen).unwrap_or(Outcome::Killed)));
         }
         // Whatever is left over began and ended while nobody looked.
         while !inner.closed
@@ -152,6 +171,7 @@ impl Commands {
             tag: started.tag.map(shorten),
             state: CommandState::Running,
             exit_code: None,
+            reason: None,
             started_at: now,
         }
     }
@@ -196,7 +216,7 @@ mod tests {
     use std::sync::Arc;
 
     use chrono::{DateTime, Utc};
-    use wire::{ControlMessage, Outcome, SandboxId, Started};
+    use wire::{CommandReason, ControlMessage, Outcome, SandboxId, Started};
 
     use super::Commands;
     use crate::{Log, Tally};
@@ -210,7 +230,7 @@ mod tests {
     }
 
     fn end(pid: u32, outcome: Outcome) -> ControlMessage {
-        ControlMessage::End { pid, outcome, exit_code: None }
+        ControlMessage::End { pid, outcome, exit_code: None, reason: None }
     }
 
     fn snapshot(totals: [u64; 3], pids: &[u32]) -> ControlMessage {
@@ -249,6 +269,16 @@ mod tests {
         assert_eq!(commands.active().len(), 1);
         assert_eq!(commands.find(1).unwrap().state, wire::CommandState::Killed);
         assert_eq!(commands.find(9), None);
+    }
+
+    #[test]
+    fn a_command_that_memory_ran_out_for_is_counted_once_and_keeps_its_reason() {
+        let reason = Some(CommandReason::OutOfMemory);
+        let oom =
+            |pid| ControlMessage::End { pid, outcome: Outcome::Error, exit_code: Some(-1), reason };
+        let commands = check(vec![start(1), oom(1), oom(1), oom(2)], [1, 0, 1, 0, 0]);
+        assert_eq!(commands.tally.out_of_memory(), 1);
+        assert_eq!(commands.find(1).unwrap().reason, reason);
     }
 
     #[test]

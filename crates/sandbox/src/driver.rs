@@ -15,7 +15,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use hyper::body::Incoming;
-use isolate::{Ended, Instance};
+use isolate::{Ended, Instance, Network};
 use store::{SandboxRow, Store};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -24,7 +24,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::SandboxId;
 
-use crate::{Commands, Envd, Lifetime, Log, Tally, control, policy::DeadlineChange};
+use crate::{
+    Commands, Envd, Lifetime, Link, LinkError, Log, NetworkError, Tally, control,
+    network::to_column, policy::DeadlineChange,
+};
 
 /// Why a sandbox ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,9 @@ impl From<Ended> for EndReason {
 pub struct Sandbox {
     facts: Facts,
     deadline: Mutex<DateTime<Utc>>,
+    network: Mutex<Network>,
+    instance: Arc<dyn Instance>,
+    tasks: TaskTracker,
     envd: Envd,
     commands: Commands,
     log: Log,
@@ -110,6 +116,7 @@ impl From<SandboxRow> for Facts {
 enum Order {
     Kill(EndReason),
     Deadline(DeadlineChange, oneshot::Sender<DateTime<Utc>>),
+    Network(Network, oneshot::Sender<Result<(), NetworkError>>),
 }
 
 impl Sandbox {
@@ -143,9 +150,20 @@ impl Sandbox {
         self.deadline.lock().map_or(self.facts.started_at, |deadline| *deadline)
     }
 
+    /// What it reaches.
+    pub fn network(&self) -> Network {
+        self.network.lock().map_or(Network::None, |network| network.clone())
+    }
+
     /// The way to its envd.
     pub fn envd(&self) -> &Envd {
         &self.envd
+    }
+
+    /// Opens its link to us, on which programs inside can call whoever takes
+    /// the connections. One that is opened later takes over.
+    pub async fn open_link(&self) -> Result<Link, LinkError> {
+        Link::open(self.instance.as_ref(), &self.tasks, &self.gone).await
     }
 
     /// What runs in it.
@@ -170,6 +188,13 @@ impl Sandbox {
         let _ = self.ended.clone().wait_for(Option::is_some).await;
     }
 
+    /// Waits for its end and says why it came; `None` when this server leaves it
+    /// alive to the next one.
+    pub async fn ended(&self) -> Option<EndReason> {
+        let mut ended = self.ended.clone();
+        ended.wait_for(Option::is_some).await.ok().and_then(|reason| *reason)
+    }
+
     /// Sets the deadline, earlier or later. `None` when the sandbox is over.
     pub async fn set_lifetime(&self, lifetime: Lifetime) -> Option<DateTime<Utc>> {
         self.change(DeadlineChange::Exactly(lifetime.from(Utc::now()))).await
@@ -178,6 +203,14 @@ impl Sandbox {
     /// Moves the deadline later, never earlier. `None` when the sandbox is over.
     pub async fn extend_lifetime(&self, lifetime: Lifetime) -> Option<DateTime<Utc>> {
         self.change(DeadlineChange::AtLeast(lifetime.from(Utc::now()))).await
+    }
+
+    /// Changes what it reaches, in place of all that was said before.
+    pub async fn set_network(&self, network: Network) -> Result<(), NetworkError> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.orders.send(Order::Network(network, reply)).await;
+        sent.map_err(|_| NetworkError::Over)?;
+        answer.await.unwrap_or(Err(NetworkError::Over))
     }
 
     async fn change(&self, change: DeadlineChange) -> Option<DateTime<Utc>> {
@@ -219,6 +252,7 @@ impl Driver {
     pub(crate) fn new(
         facts: Facts,
         deadline: DateTime<Utc>,
+        network: Network,
         instance: Arc<dyn Instance>,
         envd: Envd,
         office: Office,
@@ -229,6 +263,9 @@ impl Driver {
             commands: Commands::new(facts.id.clone(), Arc::clone(&office.tally)),
             facts,
             deadline: Mutex::new(deadline),
+            network: Mutex::new(network),
+            instance: Arc::clone(&instance),
+            tasks: office.tasks.clone(),
             envd,
             log: Log::default(),
             gone: CancellationToken::new(),
@@ -280,6 +317,10 @@ impl Driver {
             tokio::select! {
                 order = self.orders.recv() => match order {
                     Some(Order::Deadline(change, reply)) => self.change_deadline(change, reply).await,
+                    Some(Order::Network(network, reply)) => {
+                        // Whoever asked may have gone; the change is made.
+                        let _ = reply.send(self.change_network(network).await);
+                    }
                     Some(Order::Kill(reason)) => return Verdict::End(reason),
                     // Nobody holds a handle any more, which cannot be: we do.
                     None => return Verdict::End(EndReason::Lost),
@@ -312,6 +353,18 @@ impl Driver {
             *current = deadline;
         }
         let _ = reply.send(deadline);
+    }
+
+    async fn change_network(&mut self, network: Network) -> Result<(), NetworkError> {
+        if network == self.sandbox.network() {
+            return Ok(());
+        }
+        self.instance.set_network(&network).await?;
+        let column = to_column(&network);
+        if let Ok(mut current) = self.sandbox.network.lock() {
+            *current = network;
+        }
+        Ok(self.office.store.set_network(self.sandbox.id(), &column).await?)
     }
 }
 

@@ -1,26 +1,30 @@
 //! Making a sandbox: walls and an envd that answers (ahead of time or now), what
 //! it starts with, a row, a driver.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use chrono::{DateTime, Utc};
-use isolate::{Birth, HostUsr, Instance, Limits, Listen, Plan, Root};
+use isolate::{Birth, HostUsr, Instance, Listen, Network, Plan, Root};
 use store::{SandboxRow, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::{Init, SandboxId};
 
 use crate::{
-    Envd, EnvdError, Lifetime, Sandbox, TemplateError,
+    Envd, EnvdError, Lifetime, NetworkError, Sandbox, TemplateError,
+    agent::Agent,
     driver::{Driver, keeper_deadline},
+    network::to_column,
     pool::Blank,
     registry::Shared,
+    resources::KEPT_FREE_MIB,
 };
 
 /// The default template, and the only one of the `process` tier.
 pub(crate) const TEMPLATE: &str = "base";
-/// What a sandbox may use.
-pub(crate) const LIMITS: Limits = Limits { cpus: 2, memory_mib: 1024, processes: 1024 };
-
 /// What a caller decides.
 #[derive(Clone, Debug)]
 pub struct NewSandbox {
@@ -34,6 +38,8 @@ pub struct NewSandbox {
     pub metadata: BTreeMap<String, String>,
     /// Variables every command starts with.
     pub envs: BTreeMap<String, String>,
+    /// What it reaches, if that is not to be what all reach here.
+    pub network: Option<Network>,
 }
 
 /// Why a sandbox was not made. Nothing of it is left then.
@@ -45,11 +51,23 @@ pub enum CreateError {
     /// The template cannot be used.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// It cannot reach what was wished for.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// The server is full.
     #[error("the limit of {limit} sandboxes is reached")]
     Full {
         /// The limit.
         limit: usize,
+    },
+    /// The host's disk is nearly full.
+    #[error(
+        "the host's disk has {free_mib} MiB left, and {KEPT_FREE_MIB} MiB stay free; remove \
+         sandboxes, or make room in the server's data directory"
+    )]
+    DiskFull {
+        /// What is left.
+        free_mib: u64,
     },
     /// The server stops.
     #[error("the server is shutting down")]
@@ -89,6 +107,13 @@ pub(crate) struct Ground {
     init: Init,
 }
 
+/// What a sandbox starts with, gathered from its template and its caller.
+struct Beginning {
+    root: Root,
+    init: Init,
+    network: Network,
+}
+
 impl Shared {
     /// Looks the template up, before anything is made.
     pub(crate) fn ground(&self, template: &str) -> Result<Ground, CreateError> {
@@ -100,8 +125,10 @@ impl Shared {
         };
         let template = templates.get(template)?;
         let host_usr = template.host_usr_layer.map(|over| HostUsr { over: Some(over) });
+        let agent = self.agent.as_ref().and_then(Agent::layer);
+        let layers = agent.map(Path::to_owned).into_iter().chain(template.layers).collect();
         Ok(Ground {
-            root: Root { layers: template.layers, host_usr },
+            root: Root { layers, host_usr },
             init: Init {
                 envs: template.defaults.envs,
                 user: Some(template.defaults.user),
@@ -119,9 +146,11 @@ impl Shared {
     ) -> Result<Arc<Sandbox>, CreateError> {
         let Ground { root, mut init } = ground;
         init.envs.extend(new.envs);
+        let beginning = Beginning { root, init, network: self.network_for(new.network)? };
         let started_at = Utc::now();
         let deadline = new.lifetime.from(started_at);
-        let Blank { id, instance, envd, control, .. } = self.claim(root, &init, deadline).await?;
+        let Blank { id, network, instance, envd, control, .. } =
+            self.claim(beginning, deadline).await?;
         let row = SandboxRow {
             id: id.clone(),
             team: new.team,
@@ -130,6 +159,7 @@ impl Shared {
             metadata: new.metadata,
             started_at,
             deadline,
+            network: to_column(&network),
             ended_at: None,
             end_reason: None,
         };
@@ -138,7 +168,7 @@ impl Shared {
             return Err(CreateError::Store { id, source });
         }
         let (driver, sandbox) =
-            Driver::new(row.into(), deadline, instance, envd, self.office.clone());
+            Driver::new(row.into(), deadline, network, instance, envd, self.office.clone());
         self.office.tally.sandbox_created();
         self.enlist(driver, &sandbox, control, Some(room));
         Ok(sandbox)
@@ -148,14 +178,18 @@ impl Shared {
     /// the pool if there is one, else a new one.
     async fn claim(
         self: &Arc<Shared>,
-        root: Root,
-        init: &Init,
+        beginning: Beginning,
         deadline: DateTime<Utc>,
     ) -> Result<Blank, CreateError> {
+        let Beginning { root, init, network } = beginning;
         let deadline_ms = keeper_deadline(deadline);
-        if let Some(blank) = self.take_blank(&root) {
+        if let Some(mut blank) = self.take_blank(&root) {
             let told = async {
-                blank.envd.init(init).await.ok()?;
+                blank.envd.init(&init).await.ok()?;
+                if blank.network != network {
+                    blank.instance.set_network(&network).await.ok()?;
+                    blank.network = network.clone();
+                }
                 blank.instance.set_deadline(deadline_ms).await.ok()
             };
             if told.await.is_some() {
@@ -164,8 +198,8 @@ impl Shared {
             // It died while it waited; nobody had seen it.
             discard(&blank.id, blank.instance.as_ref()).await;
         }
-        let blank = self.build(root, deadline_ms).await?;
-        if let Err(source) = blank.envd.init(init).await {
+        let blank = self.build(root, network, deadline_ms).await?;
+        if let Err(source) = blank.envd.init(&init).await {
             discard(&blank.id, blank.instance.as_ref()).await;
             return Err(CreateError::Silent { id: blank.id, source });
         }
@@ -175,25 +209,46 @@ impl Shared {
     /// Walls with an envd that answers, and its control stream. The stream is
     /// open before a caller can start anything, so that every command is in the
     /// books before its own client hears of it.
-    pub(crate) async fn build(&self, root: Root, deadline_ms: u64) -> Result<Blank, CreateError> {
+    pub(crate) async fn build(
+        &self,
+        root: Root,
+        network: Network,
+        deadline_ms: u64,
+    ) -> Result<Blank, CreateError> {
         let id = SandboxId::from_random(rand::random());
         let plan = Plan {
             id: &id,
             program: &self.settings.envd,
             arguments: &|birth| self.envd_arguments(&id, birth),
             root: root.clone(),
-            limits: LIMITS,
+            limits: self.limits,
             deadline_ms,
         };
         let built = self.walls.build(plan).await;
         let instance = built.map_err(|source| CreateError::Walls { id: id.clone(), source })?;
         let envd = Envd::new(Arc::clone(&instance));
-        match envd.control().await {
-            Ok(control) => Ok(Blank { id, root, instance, envd, control }),
-            Err(source) => {
+        // Both wait for the sandbox, and neither for the other.
+        let made = match tokio::join!(envd.control(), self.wire(instance.as_ref(), &network)) {
+            (Ok(control), Ok(())) => Ok(control),
+            (Err(source), _) => Err(CreateError::Silent { id: id.clone(), source }),
+            (_, Err(source)) => Err(CreateError::Network(source.into())),
+        };
+        match made {
+            Ok(control) => Ok(Blank { id, root, network, instance, envd, control }),
+            Err(err) => {
                 discard(&id, instance.as_ref()).await;
-                Err(CreateError::Silent { id, source })
+                Err(err)
             }
+        }
+    }
+
+    /// Gives a new sandbox its network. It begins with none.
+    async fn wire(&self, instance: &dyn Instance, network: &Network) -> Result<(), isolate::Error> {
+        match network {
+            Network::Internet { .. } if self.walls.carries_network() => {
+                instance.set_network(network).await
+            }
+            Network::Internet { .. } | Network::None => Ok(()),
         }
     }
 
@@ -208,6 +263,9 @@ impl Shared {
         }
         for group in &birth.groups {
             arguments.extend(["--group-fd".to_owned(), group.to_string()]);
+        }
+        if let Some(memory) = birth.memory {
+            arguments.extend(["--memory-fd".to_owned(), memory.to_string()]);
         }
         if let Some(home) = &birth.home {
             arguments.extend(["--home".to_owned(), text(home)]);

@@ -1,6 +1,7 @@
 //! Sandboxes made ahead of time: walls up, envd answering, nothing told yet.
 //!
-//! What a claim decides (environment, deadline, owner) is applied at the claim.
+//! What a claim decides (environment, deadline, network, owner) is applied at the
+//! claim; the network only if it is not the one that all get.
 //! A blank is handed out once and never comes back.
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 
 use chrono::{TimeDelta, Utc};
 use hyper::body::Incoming;
-use isolate::{Instance, Root};
+use isolate::{Instance, Network, Root};
 use wire::SandboxId;
 
 use crate::{
@@ -27,6 +28,8 @@ const SHELF_LIFE: TimeDelta = TimeDelta::days(1);
 pub(crate) struct Blank {
     pub(crate) id: SandboxId,
     pub(crate) root: Root,
+    /// What it reaches until somebody wishes otherwise.
+    pub(crate) network: Network,
     pub(crate) instance: Arc<dyn Instance>,
     pub(crate) envd: Envd,
     pub(crate) control: Incoming,
@@ -104,7 +107,8 @@ impl Shared {
 
     async fn make_blank(&self) -> Result<Blank, CreateError> {
         let root = self.ground(TEMPLATE)?.root;
-        self.build(root, keeper_deadline(Utc::now() + SHELF_LIFE)).await
+        let deadline = keeper_deadline(Utc::now() + SHELF_LIFE);
+        self.build(root, self.default_network(), deadline).await
     }
 
     /// Takes down all that wait. Nothing may be made any more by now.

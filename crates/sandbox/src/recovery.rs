@@ -10,6 +10,7 @@ use store::{SandboxRow, StoreError};
 use crate::{
     Envd, EnvdError,
     driver::{Driver, EndReason},
+    network::from_column,
     registry::Shared,
 };
 
@@ -44,6 +45,24 @@ impl Shared {
         Ok(())
     }
 
+    /// Removes the generations of the `dev` template and of the agent that nobody
+    /// uses any more. It can wait for the next start, so a failure is logged and
+    /// not fatal.
+    pub(crate) fn prune_layers(&self) {
+        let layers = match self.walls.layers() {
+            Ok(layers) => layers,
+            Err(err) => {
+                return tracing::warn!("layers that are in use could not be found out: {err}");
+            }
+        };
+        if let Some(Err(err)) = self.templates.as_ref().map(|all| all.prune(&layers)) {
+            tracing::warn!("old generations of a template are left: {err}");
+        }
+        if let Some(Err(err)) = self.agent.as_ref().map(|agent| agent.prune(&layers)) {
+            tracing::warn!("old generations of the agent are left: {err}");
+        }
+    }
+
     async fn settle(self: &Arc<Shared>, row: SandboxRow, found: Option<Found>) {
         let id = row.id.clone();
         let reason = match found.map(|found| found.state) {
@@ -76,9 +95,9 @@ impl Shared {
     ) -> Result<(), EnvdError> {
         let envd = Envd::new(Arc::clone(&instance));
         let control = envd.control().await?;
-        let deadline = row.deadline;
+        let (deadline, network) = (row.deadline, from_column(&row.network));
         let (driver, sandbox) =
-            Driver::new(row.into(), deadline, instance, envd, self.office.clone());
+            Driver::new(row.into(), deadline, network, instance, envd, self.office.clone());
         // It lives whether or not there is room for it.
         let room = Arc::clone(&self.room).try_acquire_owned().ok();
         self.enlist(driver, &sandbox, control, room);

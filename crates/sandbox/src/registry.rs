@@ -8,17 +8,18 @@ use std::{
 };
 
 use hyper::body::Incoming;
-use isolate::{Native, Oci, Process, Runtime, Tier, Walls};
+use isolate::{Limits, Native, Network, Oci, Process, Runtime, Tier, Walls, Wired};
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::SandboxId;
 
 use crate::{
-    CreateError, NewSandbox, Resources, Sandbox, Tally, TemplateError, Templates,
+    AgentError, CreateError, NewSandbox, Resources, Sandbox, Tally, TemplateError, Templates,
+    agent::Agent,
     driver::{Driver, Office},
-    making::LIMITS,
     pool::Pool,
+    resources,
 };
 
 /// What an operator decides.
@@ -34,12 +35,20 @@ pub struct Settings {
     pub envd: PathBuf,
     /// The keeper to start beside each, for tiers that have one.
     pub keeper: PathBuf,
+    /// The agent that runs are made with, when there is one.
+    pub agent: Option<PathBuf>,
+    /// Where the agent's layers are, for tiers that have a file tree of their own.
+    pub agent_layers: PathBuf,
     /// FreeBSD's `jexec`, where it exists: commands are wrapped in it.
     pub jexec: Option<PathBuf>,
     /// How many may live at once.
     pub max_sandboxes: usize,
+    /// Size of a sandbox's disk; 0 is no limit but the host's.
+    pub disk_mib: u32,
     /// How many are made ahead of time.
     pub pool: usize,
+    /// How sandboxes reach the internet, if they do. Only the native tier has it.
+    pub wired: Option<Wired>,
 }
 
 /// The registry could not be opened.
@@ -51,6 +60,9 @@ pub enum SandboxesError {
     /// The templates.
     #[error("the templates cannot be used")]
     Templates(#[from] TemplateError),
+    /// The agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
 }
 
 /// What becomes of the sandboxes when the server stops.
@@ -73,9 +85,13 @@ pub(crate) struct Shared {
     pub(crate) walls: Box<dyn Walls>,
     /// What sandboxes are made from, in tiers with a file tree of their own.
     pub(crate) templates: Option<Templates>,
+    /// Who does the work of a run.
+    pub(crate) agent: Option<Agent>,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) pool: Pool,
     pub(crate) office: Office,
+    /// What each may use.
+    pub(crate) limits: Limits,
     resources: Resources,
     living: Mutex<HashMap<SandboxId, Arc<Sandbox>>>,
 }
@@ -89,7 +105,9 @@ impl Sandboxes {
             Tier::Process => (Box::new(Process::open(directory)?), None),
             Tier::Native => {
                 let templates = Templates::open(settings.templates.clone())?;
-                (Box::new(Native::open(directory, settings.keeper.clone())?), Some(templates))
+                let wired = settings.wired.clone();
+                let native = Native::open(directory, settings.keeper.clone(), wired)?;
+                (Box::new(native), Some(templates))
             }
             Tier::Gvisor => {
                 let templates = Templates::open(settings.templates.clone())?;
@@ -100,15 +118,25 @@ impl Sandboxes {
                 (Box::new(Oci::open(directory, Runtime::Runc)?), Some(templates))
             }
         };
+        let agent = match &settings.agent {
+            None => None,
+            Some(program) if settings.tier.has_walls() => {
+                Some(Agent::in_layer(program, &settings.agent_layers)?)
+            }
+            Some(program) => Some(Agent::Host(program.clone())),
+        };
+        let limits = resources::limits(walls.as_ref(), settings.tier, settings.disk_mib)?;
         let shared = Arc::new(Shared {
+            agent,
             room: Arc::new(Semaphore::new(settings.max_sandboxes)),
             pool: Pool::new(settings.pool),
             resources: match settings.tier {
                 Tier::Process => Resources::of_host(&settings.directory),
                 Tier::Native | Tier::Gvisor | Tier::Runc => {
-                    Resources::of_limits(LIMITS, &settings.directory)
+                    Resources::of_limits(limits, &settings.directory)
                 }
             },
+            limits,
             settings,
             walls,
             templates,
@@ -122,6 +150,7 @@ impl Sandboxes {
             },
         });
         shared.recover().await?;
+        shared.prune_layers();
         shared.fill_pool();
         Ok(Sandboxes { shared })
     }
@@ -130,6 +159,11 @@ impl Sandboxes {
     /// the sandbox then lives until its deadline.
     pub async fn create(&self, new: NewSandbox) -> Result<Arc<Sandbox>, CreateError> {
         let ground = self.shared.ground(&new.template)?;
+        self.shared.network_for(new.network.clone())?;
+        let free_mib = resources::free_mib(&self.shared.settings.directory);
+        if free_mib < resources::KEPT_FREE_MIB {
+            return Err(CreateError::DiskFull { free_mib });
+        }
         let room = Arc::clone(&self.shared.room).try_acquire_owned();
         let room = room.map_err(|err| match err {
             TryAcquireError::NoPermits => {
@@ -164,18 +198,39 @@ impl Sandboxes {
         self.shared.living.lock().map_or(0, |living| living.len())
     }
 
-    /// Whether sandboxes of this tier reach the network. Those with walls do
-    /// not, in this version.
-    pub fn have_network(&self) -> bool {
-        match self.shared.settings.tier {
-            Tier::Process => true,
-            Tier::Native | Tier::Gvisor | Tier::Runc => false,
-        }
+    /// What sandboxes reach whose callers say nothing.
+    pub fn default_network(&self) -> Network {
+        self.shared.default_network()
     }
 
     /// How many wait to be claimed.
     pub fn pooled(&self) -> usize {
         self.shared.pool.ready()
+    }
+
+    /// The agent's program, as seen in a sandbox; `None` when there is no agent.
+    pub fn agent_path(&self) -> Option<PathBuf> {
+        self.shared.agent.as_ref().map(Agent::path)
+    }
+
+    /// Who an agent runs as: root where that is the sandbox's own, else whoever
+    /// the server is.
+    pub fn agent_user(&self) -> Option<&'static str> {
+        self.shared.settings.tier.has_walls().then_some("root")
+    }
+
+    /// That user's home, as seen in a sandbox.
+    pub fn agent_home(&self, id: &SandboxId) -> PathBuf {
+        if self.shared.settings.tier.has_walls() {
+            return PathBuf::from("/root");
+        }
+        // Without walls everybody in it has the one home that the tier made.
+        self.shared.settings.directory.join(id.as_str()).join("home")
+    }
+
+    /// Whether sandboxes of this tier live on when this server stops.
+    pub fn outlive_server(&self) -> bool {
+        self.shared.walls.outlives_server()
     }
 
     /// What a sandbox may use.
@@ -210,7 +265,8 @@ impl Sandboxes {
         let all_ended = async {
             office.tasks.wait().await;
             self.shared.empty_pool().await;
-            if !office.leave.is_cancelled() {
+            // Those that are left still need what the host keeps for them.
+            if !office.leave.is_cancelled() || self.count() == 0 {
                 self.shared.walls.close().await;
             }
         };

@@ -2,7 +2,13 @@
 
 use std::{fs, path::Path};
 
-use isolate::Limits;
+use isolate::{Error, Limits, Tier, Walls};
+
+/// Space that sandboxes leave on the host's disk. Their disks take space when
+/// it is written to, so all of them together may be promised more than there is.
+pub(crate) const KEPT_FREE_MIB: u64 = 1024;
+/// What a sandbox may use, besides disk.
+const LIMITS: Limits = Limits { cpus: 2, memory_mib: 1024, processes: 1024, disk_mib: 0 };
 
 /// Processors, memory and disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +22,12 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// What the limits allow. The disk is the host's until it has a limit too.
+    /// What the limits allow. A disk without a limit is the host's.
     pub(crate) fn of_limits(limits: Limits, directory: &Path) -> Resources {
-        let disk_mib = Resources::of_host(directory).disk_mib;
+        let disk_mib = match limits.disk_mib {
+            0 => Resources::of_host(directory).disk_mib,
+            mib => mib,
+        };
         Resources { cpus: limits.cpus, memory_mib: limits.memory_mib, disk_mib }
     }
 
@@ -33,6 +42,28 @@ impl Resources {
             disk_mib: u32::try_from(disk).unwrap_or(u32::MAX),
         }
     }
+}
+
+/// What every sandbox may use. The disk has its limit where that can be had, and
+/// where not, the operator hears of it: nobody else would.
+pub(crate) fn limits(walls: &dyn Walls, tier: Tier, disk_mib: u32) -> Result<Limits, Error> {
+    if disk_mib == 0 || !tier.has_walls() {
+        return Ok(LIMITS);
+    }
+    match walls.limit_disks(disk_mib) {
+        Ok(()) => Ok(Limits { disk_mib, ..LIMITS }),
+        Err(why @ (Error::Unavailable { .. } | Error::Unsupported { .. })) => {
+            tracing::warn!("sandboxes may fill the host's disk, as it has no limit here: {why}");
+            Ok(LIMITS)
+        }
+        Err(err) => Err(err),
+    }
+}
+
+/// Space left where sandboxes are; more than enough where the host does not tell.
+pub(crate) fn free_mib(directory: &Path) -> u64 {
+    nix::sys::statvfs::statvfs(directory)
+        .map_or(u64::MAX, |stat| (stat.blocks_available() * stat.fragment_size()) >> 20)
 }
 
 fn memory_mib() -> Option<u32> {

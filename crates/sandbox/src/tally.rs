@@ -14,6 +14,7 @@ pub struct Tally {
     error: AtomicU64,
     killed: AtomicU64,
     active: AtomicU64,
+    out_of_memory: AtomicU64,
     sandboxes_created: AtomicU64,
     sandboxes_ended: [AtomicU64; EndReason::ALL.len()],
 }
@@ -33,6 +34,11 @@ impl Tally {
     /// Commands running now.
     pub fn active(&self) -> u64 {
         self.active.load(Ordering::Relaxed)
+    }
+
+    /// Commands that were killed because memory ran out.
+    pub fn out_of_memory(&self) -> u64 {
+        self.out_of_memory.load(Ordering::Relaxed)
     }
 
     /// Sandboxes made.
@@ -62,6 +68,10 @@ impl Tally {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.active.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn command_out_of_memory(&self) {
+        self.out_of_memory.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn sandbox_created(&self) {

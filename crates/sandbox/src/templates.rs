@@ -28,7 +28,10 @@ use std::{
 };
 
 use chrono::{DateTime, Utc};
+use isolate::remove_tree;
+use store::SandboxRow;
 use tracing::warn;
+use wire::SandboxId;
 
 use self::{
     dev::DevTemplate,
@@ -100,6 +103,14 @@ pub enum TemplateError {
     /// It is ours.
     #[error("template `{DEV}` is made from this host; it is neither imported nor removed")]
     Reserved,
+    /// Its layers are somebody's root.
+    #[error("template `{name}` is in use by {}; end them first", names(sandboxes))]
+    InUse {
+        /// Its name.
+        name: String,
+        /// By whom.
+        sandboxes: Vec<SandboxId>,
+    },
     /// Two changes at once.
     #[error("another template is being imported or removed")]
     Busy,
@@ -235,9 +246,9 @@ impl Templates {
         Ok(imported(&name, &home, defaults))
     }
 
-    /// Removes an imported template. Its files go too, so no sandbox may be
-    /// running on it.
-    pub fn remove(&self, name: &str) -> Result<(), TemplateError> {
+    /// Removes an imported template that none of the `living` is made from: its
+    /// files go too.
+    pub fn remove(&self, name: &str, living: &[SandboxRow]) -> Result<(), TemplateError> {
         let name = TemplateName::parse(name)?;
         if name.as_str() == DEV {
             return Err(TemplateError::Reserved);
@@ -247,10 +258,15 @@ impl Templates {
         if !home.is_dir() {
             return Err(TemplateError::Unknown(name.as_str().to_owned()));
         }
+        let users = living.iter().filter(|row| row.template == name.as_str());
+        let sandboxes: Vec<SandboxId> = users.map(|row| row.id.clone()).collect();
+        if !sandboxes.is_empty() {
+            return Err(TemplateError::InUse { name: name.as_str().to_owned(), sandboxes });
+        }
         let removed = self.directory.join(format!("{}.{REMOVED}", name.as_str()));
-        disk::delete(&removed)
+        remove_tree(&removed)
             .and_then(|()| fs::rename(&home, &removed))
-            .and_then(|()| disk::delete(&removed))
+            .and_then(|()| remove_tree(&removed))
             .map_err(|error| self.storage(error.into()))
     }
 
@@ -263,7 +279,7 @@ impl Templates {
                 let generation = entry?.path();
                 let used = in_use.iter().any(|layer| layer.starts_with(&generation));
                 if generation != self.dev && !used {
-                    disk::delete(&generation)?;
+                    remove_tree(&generation)?;
                 }
             }
             Ok(())
@@ -308,6 +324,11 @@ impl Templates {
     fn storage(&self, source: Box<dyn std::error::Error + Send + Sync>) -> TemplateError {
         TemplateError::Storage { path: self.directory.clone(), source }
     }
+}
+
+fn names(sandboxes: &[SandboxId]) -> String {
+    let names: Vec<String> = sandboxes.iter().map(|id| format!("`{id}`")).collect();
+    names.join(", ")
 }
 
 fn read_record(name: &str, home: &Path) -> Result<Record, TemplateError> {

@@ -64,13 +64,23 @@ impl AccessTokens {
         self.issue(id).as_bytes().ct_eq(token.as_bytes()).into()
     }
 
+    /// A key for another purpose, which `label` names. It tells nothing about
+    /// the server's key, about tokens or about keys with other labels.
+    pub fn derive(&self, label: &str) -> Secret<[u8; 32]> {
+        Secret::new(self.mac(b"derived key\0", label.as_bytes()))
+    }
+
     fn digest(&self, id: &SandboxId) -> [u8; 32] {
+        self.mac(b"envd access token\0", id.as_str().as_bytes())
+    }
+
+    fn mac(&self, purpose: &[u8], name: &[u8]) -> [u8; 32] {
         // HMAC fills a short key up with zeros; done here, no length can be wrong.
         let mut block = [0; 64];
         block[..32].copy_from_slice(self.key.expose());
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
-        mac.update(b"envd access token\0");
-        mac.update(id.as_str().as_bytes());
+        mac.update(purpose);
+        mac.update(name);
         mac.finalize().into_bytes().into()
     }
 }
@@ -89,6 +99,15 @@ mod tests {
         assert!(!tokens.accepts(&two, &tokens.issue(&one)));
         assert!(!tokens.accepts(&one, ""));
         assert!(!AccessTokens::new([8; 32]).accepts(&one, &tokens.issue(&one)));
+    }
+
+    #[test]
+    fn a_derived_key_belongs_to_its_label() {
+        let tokens = AccessTokens::new([7; 32]);
+        let [one, again, other] = ["a", "a", "b"].map(|label| *tokens.derive(label).expose());
+        assert_eq!(one, again);
+        assert_ne!(one, other);
+        assert_ne!(one, *AccessTokens::new([8; 32]).derive("a").expose());
     }
 
     #[test]

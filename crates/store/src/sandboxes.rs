@@ -29,6 +29,8 @@ pub struct SandboxRow {
     pub started_at: DateTime<Utc>,
     /// When it has to end, to the millisecond.
     pub deadline: DateTime<Utc>,
+    /// What it reaches, as JSON.
+    pub network: String,
     /// When it ended, if it has.
     pub ended_at: Option<DateTime<Utc>>,
     /// Why it ended, if it has.
@@ -40,8 +42,9 @@ impl Store {
     pub async fn insert_sandbox(&self, row: &SandboxRow) -> Result<(), StoreError> {
         sqlx::query::<Sqlite>(
             "INSERT INTO sandboxes
-                 (id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                 (id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason,
+                 network)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         )
         .bind(row.id.as_str())
         .bind(&row.team)
@@ -52,6 +55,7 @@ impl Store {
         .bind(to_column(row.deadline))
         .bind(row.ended_at.map(to_column))
         .bind(&row.end_reason)
+        .bind(&row.network)
         .execute(&self.pool)
         .await?;
         Ok(())
@@ -69,6 +73,19 @@ impl Store {
         )
         .bind(id.as_str())
         .bind(to_column(deadline))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Changes what a living sandbox reaches. An ended or unknown one is left as
+    /// it is.
+    pub async fn set_network(&self, id: &SandboxId, network: &str) -> Result<(), StoreError> {
+        sqlx::query::<Sqlite>(
+            "UPDATE sandboxes SET network = $2 WHERE id = $1 AND ended_at IS NULL",
+        )
+        .bind(id.as_str())
+        .bind(network)
         .execute(&self.pool)
         .await?;
         Ok(())
@@ -96,7 +113,8 @@ impl Store {
     /// Every sandbox whose end is not booked, oldest first.
     pub async fn living_sandboxes(&self) -> Result<Vec<SandboxRow>, StoreError> {
         let columns: Vec<Columns> = sqlx::query_as(
-            "SELECT id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason
+            "SELECT id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason,
+                 network
              FROM sandboxes WHERE ended_at IS NULL ORDER BY started_at, id",
         )
         .fetch_all(&self.pool)
@@ -107,7 +125,8 @@ impl Store {
     /// One sandbox, living or ended.
     pub async fn sandbox(&self, id: &SandboxId) -> Result<Option<SandboxRow>, StoreError> {
         let columns: Option<Columns> = sqlx::query_as(
-            "SELECT id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason
+            "SELECT id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason,
+                 network
              FROM sandboxes WHERE id = $1",
         )
         .bind(id.as_str())
@@ -138,6 +157,7 @@ struct Columns {
     deadline: i64,
     ended_at: Option<i64>,
     end_reason: Option<String>,
+    network: String,
 }
 
 impl Columns {
@@ -153,6 +173,7 @@ impl Columns {
             template: self.template,
             tier: self.tier,
             end_reason: self.end_reason,
+            network: self.network,
         })
     }
 }

@@ -15,7 +15,7 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("isolate", &["wire", "tunnel"]),
     ("envd", &["wire", "http", "tunnel"]),
     ("agent", &["wire"]),
-    ("sandbox", &["wire", "store", "isolate"]),
+    ("sandbox", &["wire", "tunnel", "store", "isolate"]),
     ("gateway", &["wire", "http", "sandbox"]),
     ("runner", &["wire", "http", "store", "sandbox"]),
     ("workspace", &["wire", "http", "store"]),

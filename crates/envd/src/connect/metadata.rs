@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, header};
 use wire::{Code, ConnectError};
 
-use crate::output::Begin;
+use crate::output::{Begin, Unread};
 
 /// Silence after which a stream shows that it is alive.
 const KEEPALIVE: Duration = Duration::from_secs(90);
@@ -21,6 +21,8 @@ pub(crate) struct Metadata {
     pub(crate) user: Option<String>,
     /// Where the host wants a stream to begin.
     pub(crate) begin: Begin,
+    /// What the host wants done with output that nobody reads.
+    pub(crate) unread: Unread,
 }
 
 impl Metadata {
@@ -30,6 +32,10 @@ impl Metadata {
             keepalive: keepalive(headers.get("keepalive-ping-interval")),
             user: user(headers.get(header::AUTHORIZATION))?,
             begin: begin(headers.get("mayfly-after"))?,
+            unread: match headers.get("mayfly-hold") {
+                Some(_) => Unread::Held,
+                None => Unread::Dropped,
+            },
         })
     }
 }

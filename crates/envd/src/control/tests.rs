@@ -12,7 +12,7 @@ fn snapshot() -> ControlMessage {
 }
 
 fn end(pid: u32) -> ControlMessage {
-    ControlMessage::End { pid, outcome: Outcome::Ok, exit_code: Some(0) }
+    ControlMessage::End { pid, outcome: Outcome::Ok, exit_code: Some(0), reason: None }
 }
 
 /// The messages in short: `snapshot`, `end 7`, or a log's text.

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use rustix::process::Signal;
 use wire::{
-    Code, Codec, ConnectError, Outcome,
+    Code, Codec, ConnectError,
     process::{self, SendSignalResponse, parse_send_signal},
 };
 
@@ -26,7 +26,7 @@ pub(super) async fn send_signal(
     };
     let command = daemon.table.find_running(&request.process).map_err(|err| err.answer())?;
     // Booked before the signal arrives: its end must not be booked as an error.
-    let booked = daemon.book_now(&command, Outcome::Killed);
+    let booked = daemon.book_killed(&command);
     command.signal(signal);
     daemon.told(booked).await;
     if signal == Signal::KILL {

@@ -50,10 +50,11 @@ pub(super) async fn start(
     };
     let plan = plan(&daemon, &claim, identity, &config, wiring)?;
 
+    let kills = daemon.memory_kills.count();
     // From here to the task nothing is awaited, so no exit can be missed.
     let spawned = plan.spawn(&daemon.groups).map_err(|err| err.answer())?;
-    let output = Output::new(Rc::clone(&daemon.budget));
-    let command = Command::new(spawned.pid, config, request.tag, spawned.input, output);
+    let output = Output::new(Rc::clone(&daemon.budget), metadata.unread);
+    let command = Command::new(spawned.pid, config, request.tag, spawned.input, output, kills);
     let command = Rc::new(command);
     daemon.table.insert(Rc::clone(&command));
     let reader = Reader::attach(Rc::clone(&command), Begin::Now, codec, metadata.keepalive);

@@ -74,5 +74,6 @@ fn new_sandbox(
         lifetime: lifetime.map_err(fault::of_timeout)?,
         metadata: Default::default(),
         envs: Default::default(),
+        network: None,
     })
 }

@@ -1,6 +1,6 @@
 //! One command's events as NDJSON lines, one frame of lines per frame of events.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     body::Body,
@@ -9,21 +9,15 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use http_body_util::BodyExt;
 use http_kit::Fault;
-use hyper::body::Incoming;
-use sandbox::{Sandbox, full_body};
-use serde::Deserialize;
+use sandbox::{Events, Next, Sandbox, StartOptions, Unread};
 use wire::{
-    Code, Codec, CommandLine, Envelope, EnvelopeDecoder, MESSAGE_LIMIT, Stream, TextDecoder, frame,
+    Code, CommandLine, CommandReason, Stream, TextDecoder,
     process::{self as pb, process_event::Event},
 };
 
 use super::find::Place;
 use crate::{Gateway, e2b, fault};
-
-/// Between us and envd messages travel in binary: no base64 to undo.
-const CODEC: Codec = Codec::Proto;
 
 /// A sandbox made for one command. It ends when this is dropped.
 pub(super) struct Fresh {
@@ -78,23 +72,17 @@ impl Attached {
         timeout_ms: u64,
         user: Option<&str>,
     ) -> Result<Attached, Fault> {
-        let mut request = http::Request::post("/process.Process/Start");
-        if timeout_ms > 0 {
-            request = request.header("connect-timeout-ms", timeout_ms);
-        }
-        if let Some(user) = user {
-            request = request.header(http::header::AUTHORIZATION, basic(user));
-        }
-        Attached::open(sandbox, request, &CODEC.encode(&message), Numbers::Left).await
+        let options = StartOptions { timeout_ms, user, unread: Unread::Dropped };
+        let events = sandbox.start(&message, options).await.map_err(fault::of_process)?;
+        Attached::open(sandbox, events, Numbers::Left).await
     }
 
     /// Joins a command that runs or ended not long ago, from line `after` + 1 on.
     pub(super) async fn connect(place: &Place, after: u64) -> Result<Attached, Fault> {
-        let message =
-            pb::ConnectRequest { process: pb::ProcessSelector::pid(place.info.pid).into() };
-        let request = http::Request::post("/process.Process/Connect").header("mayfly-after", after);
         let sandbox = Arc::clone(&place.sandbox);
-        Attached::open(sandbox, request, &CODEC.encode(&message), Numbers::Shown).await
+        let process = pb::ProcessSelector::pid(place.info.pid);
+        let events = sandbox.connect(process, after).await.map_err(fault::of_process)?;
+        Attached::open(sandbox, events, Numbers::Shown).await
     }
 
     /// The sandbox that ends with the stream.
@@ -103,35 +91,23 @@ impl Attached {
         self
     }
 
-    /// Sends the request and waits for the first event, so that a refusal can
-    /// still be told by the status.
+    /// Waits for the first event, so that a refusal can still be told by the
+    /// status.
     async fn open(
         sandbox: Arc<Sandbox>,
-        request: http::request::Builder,
-        payload: &[u8],
+        mut events: Events,
         numbers: Numbers,
     ) -> Result<Attached, Fault> {
-        let mut body = BytesMut::new();
-        frame(payload, &mut body);
-        let request = request
-            .header(CONTENT_TYPE, CODEC.stream_type())
-            .body(full_body(body.freeze()))
-            .map_err(|err| {
-                Fault::new(Code::InvalidArgument, "the request cannot be passed on").caused_by(err)
-            })?;
-        let response = sandbox.envd().send(request).await.map_err(fault::of_envd)?;
-        let first_seq = response.headers().get("mayfly-first-seq");
         let numbering = match numbers {
             Numbers::Left => None,
-            Numbers::Shown => first_seq.and_then(|value| value.to_str().ok()?.parse().ok()),
+            Numbers::Shown => events.first_seq(),
         };
-        let mut events = Events::new(response.into_body());
         let mut lines = Lines::new(&sandbox, numbering);
         let mut first = BytesMut::new();
         // The start event is the first of every stream that is not refused.
         match events.next().await {
             Next::Event(event) => lines.write(event, &mut first),
-            Next::Failed(fault) => return Err(fault),
+            Next::Failed(err) => return Err(fault::of_process(err)),
             Next::Closed => {
                 let message = "the sandbox ended before the command began";
                 return Err(Fault::new(Code::Unavailable, message));
@@ -160,7 +136,7 @@ impl Attached {
         loop {
             match next {
                 Next::Event(event) => self.lines.write(event, &mut out),
-                Next::Failed(fault) => self.lines.fail(&fault, &mut out),
+                Next::Failed(err) => self.lines.fail(&fault::of_process(err), &mut out),
                 Next::Closed => {
                     self.lines.fail(&Fault::new(Code::Unavailable, "the sandbox ended"), &mut out);
                 }
@@ -187,97 +163,6 @@ impl IntoResponse for Attached {
         let headers =
             [(CONTENT_TYPE, "application/x-ndjson"), (http::header::CACHE_CONTROL, "no-store")];
         (StatusCode::OK, headers, Body::from_stream(lines)).into_response()
-    }
-}
-
-fn basic(user: &str) -> String {
-    format!("Basic {}", wire::base64(format!("{user}:").as_bytes()))
-}
-
-/// What comes next on a stream.
-enum Next {
-    Event(Event),
-    Failed(Fault),
-    Closed,
-}
-
-/// envd's answer, cut into events.
-struct Events {
-    body: Incoming,
-    decoder: EnvelopeDecoder,
-    waiting: VecDeque<Next>,
-}
-
-impl Events {
-    fn new(body: Incoming) -> Events {
-        Events { body, decoder: EnvelopeDecoder::new(MESSAGE_LIMIT), waiting: VecDeque::new() }
-    }
-
-    /// The next event that is here already.
-    fn ready(&mut self) -> Option<Next> {
-        self.waiting.pop_front()
-    }
-
-    /// Waits for the next event.
-    async fn next(&mut self) -> Next {
-        loop {
-            if let Some(next) = self.waiting.pop_front() {
-                return next;
-            }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.decoder.push(&data);
-                        self.cut();
-                    }
-                }
-                Some(Err(_)) | None => return Next::Closed,
-            }
-        }
-    }
-
-    fn cut(&mut self) {
-        loop {
-            let next = match self.decoder.pop() {
-                Ok(None) => return,
-                Ok(Some(Envelope::Message(payload))) => match read_event(&payload) {
-                    Some(event) => Next::Event(event),
-                    None => Next::Failed(Fault::new(Code::Internal, "the sandbox sent no event")),
-                },
-                Ok(Some(Envelope::End(payload))) => read_end(&payload),
-                Err(err) => Next::Failed(Fault::new(Code::Internal, err.to_string())),
-            };
-            let last = matches!(next, Next::Failed(_) | Next::Closed);
-            self.waiting.push_back(next);
-            if last {
-                return;
-            }
-        }
-    }
-}
-
-fn read_event(payload: &[u8]) -> Option<Event> {
-    let response: pb::StartResponse = CODEC.decode(payload).ok()?;
-    response.event.into_option()?.event
-}
-
-/// An end without an error is only seen by a reader that went past `end`.
-fn read_end(payload: &[u8]) -> Next {
-    #[derive(Deserialize)]
-    struct End {
-        error: Option<Failure>,
-    }
-    #[derive(Deserialize)]
-    struct Failure {
-        code: String,
-        message: String,
-    }
-    match serde_json::from_slice::<End>(payload) {
-        Ok(End { error: None }) => Next::Closed,
-        Ok(End { error: Some(Failure { code, message }) }) => {
-            Next::Failed(Fault::new(Code::parse(&code).unwrap_or(Code::Unknown), message))
-        }
-        Err(_) => Next::Failed(Fault::new(Code::Internal, "the sandbox sent a broken end")),
     }
 }
 
@@ -315,7 +200,10 @@ impl Lines {
                     None => {}
                 }
             }
-            Event::End(end) => self.end(end.exit_code, out),
+            Event::End(end) => {
+                let reason = end.error.as_deref().and_then(CommandReason::parse);
+                self.end(end.exit_code, reason, out);
+            }
             Event::Keepalive(_) => {}
         }
     }
@@ -323,7 +211,7 @@ impl Lines {
     /// A deadline is the command's end; everything else is an early end of the answer.
     fn fail(&mut self, fault: &Fault, out: &mut BytesMut) {
         if fault.code() == Code::DeadlineExceeded {
-            return self.end(-1, out);
+            return self.end(-1, None, out);
         }
         let code = fault.code().name().to_owned();
         let message = fault.message().to_owned();
@@ -331,14 +219,14 @@ impl Lines {
         self.ended = true;
     }
 
-    fn end(&mut self, exit_code: i32, out: &mut BytesMut) {
+    fn end(&mut self, exit_code: i32, reason: Option<CommandReason>, out: &mut BytesMut) {
         for stream in [Stream::Stdout, Stream::Stderr, Stream::Pty] {
             let rest = self.decoder(stream).finish();
             if !rest.is_empty() {
                 self.text_line(stream, rest, None, out);
             }
         }
-        self.line(&CommandLine::End { exit_code }, out);
+        self.line(&CommandLine::End { exit_code, reason }, out);
         self.ended = true;
     }
 

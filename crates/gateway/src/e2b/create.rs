@@ -8,6 +8,7 @@ use http_kit::{Body, Fault};
 use sandbox::{Lifetime, Sandbox};
 use wire::{Code, NewSandbox};
 
+use super::network;
 use crate::{Gateway, caller::Caller, fault};
 
 type Created = (StatusCode, Json<wire::Sandbox>);
@@ -36,7 +37,7 @@ async fn answer(
     Body(new): Body<NewSandbox>,
     default_timeout: i64,
 ) -> Result<Created, Fault> {
-    refuse_what_is_not_there(&gateway, &new)?;
+    refuse_what_is_not_there(&new)?;
     let timeout = new.timeout.unwrap_or(default_timeout);
     let lifetime = Lifetime::for_new(timeout).map_err(fault::of_timeout)?;
     let new = sandbox::NewSandbox {
@@ -45,6 +46,7 @@ async fn answer(
         lifetime,
         metadata: new.metadata.unwrap_or_default(),
         envs: new.env_vars.unwrap_or_default(),
+        network: network::wish(new.network.as_ref(), new.allow_internet_access)?,
     };
     let sandbox = create(&gateway, new).await?;
     Ok((StatusCode::CREATED, Json(gateway.describe(&sandbox))))
@@ -66,19 +68,12 @@ pub(crate) async fn create(
 }
 
 /// A wish that would be ignored is refused by name: silence would look like consent.
-fn refuse_what_is_not_there(gateway: &Gateway, new: &NewSandbox) -> Result<(), Fault> {
+fn refuse_what_is_not_there(new: &NewSandbox) -> Result<(), Fault> {
     let absent = |value: &serde_json::Value| {
         value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
     };
     let wishes = [
         ("autoPause", new.auto_pause == Some(true)),
-        // Walls keep the network out anyway. The wish for it is no reason to
-        // refuse: the SDKs send it unasked. `GET /sandboxes/{id}` tells the truth.
-        (
-            "allow_internet_access: false",
-            new.allow_internet_access == Some(false) && gateway.sandboxes.have_network(),
-        ),
-        ("network", new.network.as_ref().is_some_and(|value| !absent(value))),
         ("mcp", new.mcp.as_ref().is_some_and(|value| !absent(value))),
         ("volumeMounts", new.volume_mounts.as_ref().is_some_and(|list| !list.is_empty())),
     ];

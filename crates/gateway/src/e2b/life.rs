@@ -5,6 +5,7 @@ use http_kit::{Body, Fault};
 use sandbox::Lifetime;
 use wire::{Code, Connect, Refresh, SandboxDetail, SetTimeout};
 
+use super::network;
 use crate::{Gateway, caller::Owned, fault};
 
 /// `GET /sandboxes/{id}`.
@@ -12,11 +13,13 @@ pub(crate) async fn info(
     State(gateway): State<Gateway>,
     Owned(sandbox): Owned,
 ) -> Json<SandboxDetail> {
+    let (allow_internet_access, network) = network::describe(&sandbox.network());
     Json(SandboxDetail {
         listed: gateway.summarize(&sandbox),
         envd_access_token: Some(gateway.tokens.issue(sandbox.id())),
         domain: gateway.domain(),
-        allow_internet_access: gateway.sandboxes.have_network(),
+        allow_internet_access,
+        network,
     })
 }
 

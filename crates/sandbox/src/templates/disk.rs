@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use isolate::remove_tree;
 use rustix::{
     fs::{CWD, FlockOperation, RenameFlags},
     io::Errno,
@@ -50,7 +51,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Makes it, empty and for us alone.
     pub(super) fn make(path: PathBuf) -> io::Result<Scratch> {
-        delete(&path)?;
+        remove_tree(&path)?;
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Scratch { path })
     }
@@ -64,7 +65,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = delete(&self.path) {
+        if let Err(error) = remove_tree(&self.path) {
             warn!(%error, "{} could not be removed", self.path.display());
         }
     }
@@ -75,16 +76,8 @@ pub(super) fn sweep(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == PARTIAL || end == REMOVED) {
-            delete(&path)?;
+            remove_tree(&path)?;
         }
     }
     Ok(())
-}
-
-/// Removes a directory and all in it; it need not be there.
-pub(super) fn delete(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
 }

@@ -1,12 +1,16 @@
 //! Templates from opening to removal, on a made-up host.
 
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
+use chrono::DateTime;
+use store::SandboxRow;
 use tempfile::TempDir;
+use wire::SandboxId;
 
 use super::{
     Label, TemplateError, Templates, dev::tests::fake_host, import::tests::Tarball, layer::Owners,
@@ -59,10 +63,13 @@ fn a_template_is_imported_listed_used_and_removed() {
 
     let again = templates.import("base", &source, &mut |_| {}).unwrap_err();
     assert!(matches!(again, TemplateError::Exists(_)), "{again}");
-    templates.remove("base").unwrap();
+    let refused = templates.remove("base", &[row("i1", "dev"), row("i2", "base")]).unwrap_err();
+    assert_eq!(refused.to_string(), "template `base` is in use by `i2`; end them first");
+    assert!(made.layers[0].is_dir());
+    templates.remove("base", &[row("i1", "dev")]).unwrap();
     assert_eq!(room.names(), ["dev"]);
     assert_eq!(templates.get("base").unwrap().name, "dev");
-    assert!(matches!(templates.remove("base"), Err(TemplateError::Unknown(_))));
+    assert!(matches!(templates.remove("base", &[]), Err(TemplateError::Unknown(_))));
 }
 
 #[test]
@@ -92,7 +99,7 @@ fn two_changes_at_once_are_refused_and_leftovers_are_swept() {
     let other = room.open();
     templates
         .import("mine", &source, &mut |_| {
-            refused = matches!(other.remove("mine"), Err(TemplateError::Busy));
+            refused = matches!(other.remove("mine", &[]), Err(TemplateError::Busy));
             // Whoever opens meanwhile must not take the half-made one for rubbish.
             room.open();
         })
@@ -106,16 +113,32 @@ fn two_changes_at_once_are_refused_and_leftovers_are_swept() {
 }
 
 #[test]
+fn a_leftover_of_any_depth_is_swept() {
+    let room = Room::new();
+    room.open();
+    // Built from the bottom: a path to its end would be too long to name.
+    let (leftover, next) = (room.directory().join("deep.partial"), room.data.path().join("next"));
+    fs::create_dir(&leftover).unwrap();
+    for _ in 0..5_000 {
+        fs::create_dir(&next).unwrap();
+        fs::rename(&leftover, next.join("inner")).unwrap();
+        fs::rename(&next, &leftover).unwrap();
+    }
+    room.open();
+    assert_eq!(room.names(), ["dev"]);
+}
+
+#[test]
 fn dev_is_neither_imported_nor_removed_and_a_bad_name_is_nobodys() {
     let room = Room::new();
     let templates = room.open();
     let source = Path::new("/nowhere");
-    assert!(matches!(templates.remove("dev"), Err(TemplateError::Reserved)));
+    assert!(matches!(templates.remove("dev", &[]), Err(TemplateError::Reserved)));
     let import = |name| templates.import(name, source, &mut |_| {});
     assert!(matches!(import("dev"), Err(TemplateError::Reserved)));
     for name in ["", "..", "a/b", "dev.partial", "Base"] {
         assert!(matches!(templates.get(name), Err(TemplateError::Name(_))), "{name}");
-        assert!(matches!(templates.remove(name), Err(TemplateError::Name(_))), "{name}");
+        assert!(matches!(templates.remove(name, &[]), Err(TemplateError::Name(_))), "{name}");
         assert!(matches!(import(name), Err(TemplateError::Name(_))), "{name}");
     }
     assert!(matches!(templates.get("other"), Err(TemplateError::Unknown(_))));
@@ -128,6 +151,22 @@ pub(super) fn is_root() -> bool {
         println!("skipped: owners of files can only be set by root");
     }
     root
+}
+
+/// A sandbox that lives.
+fn row(id: &str, template: &str) -> SandboxRow {
+    SandboxRow {
+        id: SandboxId::parse(id).unwrap(),
+        team: "team".to_owned(),
+        template: template.to_owned(),
+        tier: "native".to_owned(),
+        metadata: BTreeMap::new(),
+        started_at: DateTime::UNIX_EPOCH,
+        deadline: DateTime::UNIX_EPOCH,
+        network: "\"none\"".to_owned(),
+        ended_at: None,
+        end_reason: None,
+    }
 }
 
 struct Room {

@@ -38,10 +38,16 @@ contract!(
         a_sandbox_is_read_back_as_it_was_written,
         the_same_sandbox_is_not_inserted_twice,
         only_a_living_sandbox_has_its_deadline_moved,
+        only_a_living_sandbox_has_its_network_changed,
         the_first_end_of_a_sandbox_wins,
         ended_sandboxes_are_not_among_the_living,
         pruning_takes_only_what_ended_before,
         fifty_parallel_writers_all_get_through,
         two_rotations_at_once_leave_one_live_key,
+        a_run_is_read_back_as_it_was_written,
+        only_a_starting_run_becomes_a_running_one,
+        the_first_end_of_a_run_wins,
+        runs_are_paged_newest_first_and_only_to_their_team,
+        pruning_names_the_runs_that_ended_before,
     ]
 );
