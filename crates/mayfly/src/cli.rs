@@ -10,6 +10,8 @@ use clap_complete::Shell;
 
 use crate::config::{self, ConfigError, Layer};
 use crate::probe::Subject;
+use crate::run::RunArguments;
+use crate::runs::RunsArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +48,28 @@ Examples:
 
 A running server sees every change within a second. Keys are stored as hashes: a lost
 key cannot be shown again, only rotated.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  mayfly run 'Count to three:
+  ```sh
+  seq 1 3 | tee assets/three.txt
+  ```' --output .
+  mayfly run --provider anthropic --model claude-sonnet-4-5 'Write a haiku to assets/haiku.txt'
+  mayfly run --provider openai --base-url http://127.0.0.1:11434/v1 --model qwen3 'Say hello'
+  mayfly run 'Say hello' | jq -r 'select(.type == \"result\").message'
+  mayfly run --detach - < prompt.txt
+
+Needs a server (`mayfly serve`) and its key in MAYFLY_API_KEY. On a terminal steps
+are shown as they run; elsewhere the stream is NDJSON: log, step, result, error.
+Exits with 0 after a result, 1 after an error, 130 after Ctrl-C, which cancels.";
+
+const RUNS_EXAMPLES: &str = "\
+Examples:
+  mayfly runs
+  mayfly runs --json | jq -r '.runs[].id'
+  mayfly runs follow run_0123456789abcdefghijklmn
+  mayfly runs files run_0123456789abcdefghijklmn --output results";
 
 const TEMPLATE_EXAMPLES: &str = "\
 Examples:
@@ -91,6 +115,12 @@ pub(crate) enum Command {
     /// A server that is stopped by SIGTERM leaves its sandboxes alone, and the
     /// next one finds them again. This ends them.
     Down(ServeArguments),
+    /// Put an agent into a fresh sandbox and watch it work
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
+    /// List, follow and cancel runs, and fetch what they left
+    #[command(after_help = RUNS_EXAMPLES)]
+    Runs(RunsArguments),
     /// Import, list and remove what sandboxes start from
     #[command(after_help = TEMPLATE_EXAMPLES)]
     Template(TemplateArguments),

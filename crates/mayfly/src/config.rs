@@ -7,14 +7,18 @@
 //! The merge and the checks are pure; `read` alone looks at the world.
 
 mod layer;
+mod network;
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use isolate::Tier;
+use runner::link::AddressPolicy;
 use wire::Secret;
 
 use crate::cli::ServeArguments;
@@ -22,6 +26,7 @@ use crate::cli::ServeArguments;
 #[cfg(test)]
 pub(crate) use layer::VARIABLES;
 pub(crate) use layer::{Layer, LogFormat};
+pub(crate) use network::{Chosen, Network, NetworkMode};
 
 /// The settings of a server, checked.
 #[derive(Debug)]
@@ -29,12 +34,19 @@ pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) tier: Tier,
+    pub(crate) network: Network,
     pub(crate) domain: Option<String>,
     pub(crate) envd: PathBuf,
+    /// Without it there are sandboxes, but no runs.
+    pub(crate) agent: Option<PathBuf>,
     pub(crate) keeper: PathBuf,
     pub(crate) jexec: Option<PathBuf>,
     pub(crate) max_sandboxes: u32,
+    pub(crate) disk_mib: u32,
     pub(crate) pool: u32,
+    pub(crate) max_runtime: Duration,
+    pub(crate) keep_runs: TimeDelta,
+    pub(crate) callbacks: AddressPolicy,
     pub(crate) access: Access,
     pub(crate) log_format: LogFormat,
 }
@@ -76,14 +88,24 @@ pub(crate) enum ConfigError {
     )]
     InsecureInPublic(SocketAddr),
     #[error(
-        "tier `native` needs root, to build walls; run as root, or use --tier process, which has \
-         no walls, with code you trust"
+        "tier `{0}` needs root, to build walls; run as root, or use --tier process, which has no \
+         walls, with code you trust"
     )]
-    NativeTierNeedsRoot,
+    WallsNeedRoot(Tier),
+    #[error(
+        "--network internet cannot be had with tier `{tier}`: {reason}; use --network none, or leave \
+         it out"
+    )]
+    NoInternet { tier: Tier, reason: &'static str },
     #[error("`{0}` is not a domain: give a plain host name, without scheme, port or path")]
     BadDomain(String),
     #[error("there is no envd at `{0}`; build it with `cargo xtask build`, or name it with --envd")]
     NoEnvd(PathBuf),
+    #[error(
+        "there is no agent at `{0}`; build it with `cargo xtask build`, or leave --agent out to \
+         take the one beside this program"
+    )]
+    NoAgent(PathBuf),
     #[error("there is no jexec at `{0}`; leave --jexec out to run without it")]
     NoJexec(PathBuf),
     #[error("cannot find out where this program lies, so name envd with --envd")]
@@ -166,8 +188,8 @@ impl Layer {
         let exists = surroundings.exists;
         let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3000)));
         let tier = self.tier.unwrap_or(Tier::Native);
-        if tier == Tier::Native && !surroundings.is_root {
-            return Err(ConfigError::NativeTierNeedsRoot);
+        if tier.has_walls() && !surroundings.is_root {
+            return Err(ConfigError::WallsNeedRoot(tier));
         }
         let access = match self.insecure {
             // The flag is explicit, so it wins over a key left in the environment.
@@ -175,6 +197,12 @@ impl Layer {
             Some(false) | None => Access::Keys { given },
         };
         refuse_in_public(listen, tier, &access)?;
+        let said = network::Said {
+            mode: self.network,
+            dns: self.dns.clone(),
+            open: self.egress_open.clone(),
+        };
+        let network = Network::decide(tier, said, surroundings)?;
         if let Some(domain) = self.domain.as_ref().filter(|domain| !is_host_name(domain)) {
             return Err(ConfigError::BadDomain(domain.clone()));
         }
@@ -182,6 +210,11 @@ impl Layer {
         if !exists(&envd) {
             return Err(ConfigError::NoEnvd(envd));
         }
+        let agent = match self.agent.clone() {
+            Some(path) if !exists(&path) => return Err(ConfigError::NoAgent(path)),
+            Some(path) => Some(path),
+            None => Some(surroundings.beside.join("mayfly-agent")).filter(|path| exists(path)),
+        };
         let jexec = match self.jexec.clone() {
             Some(path) if !exists(&path) => return Err(ConfigError::NoJexec(path)),
             Some(path) => Some(path),
@@ -190,14 +223,22 @@ impl Layer {
         Ok(ServeConfig {
             listen,
             tier,
+            network,
             access,
             envd,
+            agent,
             keeper: surroundings.beside.join("mayfly-keeper"),
             jexec,
             data: self.data(),
             domain: self.domain,
             max_sandboxes: self.max_sandboxes.map_or(200, |limit| limit.get()),
+            disk_mib: self.disk_mib.unwrap_or(5120),
             pool: self.pool.unwrap_or(0),
+            max_runtime: Duration::from_secs(
+                self.max_runtime_sec.map_or(28_800, |seconds| u64::from(seconds.get())),
+            ),
+            keep_runs: TimeDelta::days(i64::from(self.keep_runs_days.unwrap_or(7))),
+            callbacks: AddressPolicy::new(self.callback_allow.unwrap_or_default()),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
         })
     }
@@ -211,10 +252,7 @@ fn refuse_in_public(listen: SocketAddr, tier: Tier, access: &Access) -> Result<(
         Access::Insecure => return Err(ConfigError::InsecureInPublic(listen)),
         Access::Keys { .. } => {}
     }
-    match tier {
-        Tier::Process => Err(ConfigError::ProcessTierInPublic(listen)),
-        Tier::Native | Tier::Gvisor | Tier::Runc => Ok(()),
-    }
+    if tier.has_walls() { Ok(()) } else { Err(ConfigError::ProcessTierInPublic(listen)) }
 }
 
 /// Labels of letters, digits and inner hyphens: what may follow `<port>-<id>.`.

@@ -5,6 +5,7 @@
 
 mod host;
 mod kernel;
+mod network;
 mod programs;
 mod tiers;
 
@@ -60,10 +61,13 @@ pub(crate) fn command(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         kernel::seccomp(),
         kernel::landlock(),
         programs::nft(),
+        network::forwarding(),
+        network::foreign_rules(),
         programs::runsc(),
         programs::runc(),
         programs::bubblewrap(),
         host::free_disk(&data),
+        host::disk_limit(),
         host::open_files(),
     ];
     let is_root = nix::unistd::geteuid().is_root();

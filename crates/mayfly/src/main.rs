@@ -4,11 +4,15 @@
 //! in `config`, what each command offers in `cli`.
 
 mod cli;
+mod client;
 mod config;
 mod doctor;
+mod files;
 mod keys;
 mod output;
 mod probe;
+mod run;
+mod runs;
 mod serve;
 mod template;
 
@@ -20,7 +24,7 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match perform(Cli::parse()) {
         Ok(code) => code,
         // Whoever read our output has seen enough: `mayfly keys list | head -1`.
         Err(err) if is_broken_pipe(&err) => ExitCode::SUCCESS,
@@ -33,10 +37,12 @@ fn main() -> ExitCode {
 
 /// The runtime is made by the commands that need one: a probe must be single
 /// threaded to enter a namespace.
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(arguments) => serve::command(arguments),
         Command::Down(arguments) => serve::down(arguments),
+        Command::Run(arguments) => run::command(&arguments),
+        Command::Runs(arguments) => runs::command(arguments),
         Command::Template(arguments) => template::command(arguments),
         Command::Keys(arguments) => keys::command(arguments),
         Command::Doctor(arguments) => doctor::command(&arguments),

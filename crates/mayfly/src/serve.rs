@@ -7,6 +7,7 @@ mod banner;
 mod first_key;
 mod house;
 mod logging;
+mod network;
 mod signals;
 
 use std::io::{self, IsTerminal};
@@ -73,13 +74,20 @@ pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     let tracker = TaskTracker::new();
     let stop = Signals::listen()?.cancel_on(&tracker);
 
-    let banner = Banner { address, tier: config.tier, data: &config.data, key: &key };
+    let network = network::describe(house.network());
+    let banner =
+        Banner { address, tier: config.tier, network: &network, data: &config.data, key: &key };
     let paper = if io::stdout().is_terminal() { Paper::Terminal } else { Paper::Plain };
     if let Err(err) = output::print(&banner.render(paper)) {
         // Whoever started us does not listen; the clients may.
         tracing::warn!("cannot print where the server is: {err}");
     }
-    tracing::info!(server.address = %address, server.tier = %config.tier, "listening on {address}");
+    tracing::info!(
+        server.address = %address,
+        server.tier = %config.tier,
+        server.network = network,
+        "listening on {address}"
+    );
 
     // Sandboxes end with the signal, and streams out of them with the
     // sandboxes: an open stream would hold up the server.

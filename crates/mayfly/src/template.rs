@@ -1,12 +1,14 @@
 //! `mayfly template`: works on the data directory, beside a running server or not.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use sandbox::{Label, Progress, TemplateInfo, Templates};
 use serde::Serialize;
+use store::{DATABASE_FILE, SandboxRow, Store};
 
 use crate::cli::{TemplateArguments, TemplateCommand};
 use crate::output;
@@ -25,7 +27,8 @@ struct TemplateView<'a> {
 
 /// Does what was asked.
 pub(crate) fn command(arguments: TemplateArguments) -> anyhow::Result<ExitCode> {
-    let templates = Templates::open(arguments.place.directory()?.join("templates"))?;
+    let data = arguments.place.directory()?;
+    let templates = Templates::open(data.join("templates"))?;
     let json = arguments.place.json;
     match arguments.command {
         TemplateCommand::Import { name, source } => {
@@ -37,13 +40,27 @@ pub(crate) fn command(arguments: TemplateArguments) -> anyhow::Result<ExitCode> 
         }
         TemplateCommand::List => show(&templates.list()?, json)?,
         TemplateCommand::Remove { name } => {
-            templates.remove(&name)?;
+            templates.remove(&name, &living(&data)?)?;
             if !json {
                 output::print(&format!("Removed {name}.\n"))?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sandboxes of the server whose data this is, whether it runs or not.
+fn living(data: &Path) -> anyhow::Result<Vec<SandboxRow>> {
+    if !data.join(DATABASE_FILE).exists() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = Store::open(data).await?;
+        let living = store.living_sandboxes().await;
+        store.close().await;
+        Ok(living?)
+    })
 }
 
 fn show(infos: &[TemplateInfo], json: bool) -> anyhow::Result<()> {

@@ -13,22 +13,31 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use isolate::Tier;
+use isolate::{Cidr, Tier};
+use runner::link::AddressRange;
 use serde::{Deserialize, Deserializer};
 
-use super::{ConfigError, set};
+use super::{ConfigError, NetworkMode, set};
 
 /// The variables the layer of the environment is read from.
 #[cfg(test)]
-pub(crate) const VARIABLES: [&str; 10] = [
+pub(crate) const VARIABLES: [&str; 18] = [
     "MAYFLY_LISTEN",
     "MAYFLY_DATA",
     "MAYFLY_TIER",
+    "MAYFLY_NETWORK",
+    "MAYFLY_DNS",
+    "MAYFLY_EGRESS_OPEN",
     "MAYFLY_DOMAIN",
     "MAYFLY_ENVD",
+    "MAYFLY_AGENT",
     "MAYFLY_JEXEC",
     "MAYFLY_MAX_SANDBOXES",
+    "MAYFLY_DISK_MIB",
     "MAYFLY_POOL",
+    "ASSISTANT_SANDBOX_MAX_RUNTIME_SEC",
+    "MAYFLY_KEEP_RUNS_DAYS",
+    "MAYFLY_CALLBACK_ALLOW",
     "MAYFLY_INSECURE",
     "MAYFLY_LOG_FORMAT",
 ];
@@ -53,6 +62,21 @@ pub(crate) struct Layer {
     #[serde(deserialize_with = "tier")]
     pub(crate) tier: Option<Tier>,
 
+    /// What sandboxes reach: nothing, or the internet less private ranges
+    /// [env: MAYFLY_NETWORK] [default: internet where the tier is native and there is nft]
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) network: Option<NetworkMode>,
+
+    /// Name server for sandboxes; may be repeated
+    /// [env: MAYFLY_DNS, with commas] [default: the host's]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    pub(crate) dns: Option<Vec<Ipv4Addr>>,
+
+    /// Private range that sandboxes may reach all the same; may be repeated
+    /// [env: MAYFLY_EGRESS_OPEN, with commas]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub(crate) egress_open: Option<Vec<Cidr>>,
+
     /// Domain whose subdomains `<port>-<sandbox>` lead to sandboxes' ports
     /// [env: MAYFLY_DOMAIN]
     #[arg(long)]
@@ -62,6 +86,11 @@ pub(crate) struct Layer {
     /// [env: MAYFLY_ENVD] [default: mayfly-envd beside this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) envd: Option<PathBuf>,
+
+    /// The agent that runs are made with
+    /// [env: MAYFLY_AGENT] [default: mayfly-agent beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) agent: Option<PathBuf>,
 
     /// Wrapper that the process tier starts envd with, when there is one
     /// [env: MAYFLY_JEXEC] [default: /usr/sbin/jexec]
@@ -73,10 +102,33 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "N")]
     pub(crate) max_sandboxes: Option<NonZeroU32>,
 
+    /// Size of each sandbox's disk in MiB; 0 is no limit but the host's
+    /// [env: MAYFLY_DISK_MIB] [default: 5120]
+    #[arg(long, value_name = "MIB", value_parser = parse_disk)]
+    #[serde(deserialize_with = "disk")]
+    pub(crate) disk_mib: Option<u32>,
+
     /// How many sandboxes are made ahead of time, to be claimed in a millisecond
     /// [env: MAYFLY_POOL] [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) pool: Option<u32>,
+
+    /// Longest time of one run, in seconds
+    /// [env: ASSISTANT_SANDBOX_MAX_RUNTIME_SEC] [default: 28800]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) max_runtime_sec: Option<NonZeroU32>,
+
+    /// How many days the log of a run that ended is kept
+    /// [env: MAYFLY_KEEP_RUNS_DAYS] [default: 7]
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) keep_runs_days: Option<u32>,
+
+    /// Range that a run's callbacks, models and MCP servers may be in; may be
+    /// repeated [env: MAYFLY_CALLBACK_ALLOW, with commas] [default: everything but
+    /// link-local and metadata addresses]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    #[serde(deserialize_with = "ranges")]
+    pub(crate) callback_allow: Option<Vec<AddressRange>>,
 
     /// Serve without API keys; on loopback only [env: MAYFLY_INSECURE]
     #[arg(
@@ -110,11 +162,19 @@ impl Layer {
             listen: self.listen.or(weaker.listen),
             data: self.data.or(weaker.data),
             tier: self.tier.or(weaker.tier),
+            network: self.network.or(weaker.network),
+            dns: self.dns.or(weaker.dns),
+            egress_open: self.egress_open.or(weaker.egress_open),
             domain: self.domain.or(weaker.domain),
             envd: self.envd.or(weaker.envd),
+            agent: self.agent.or(weaker.agent),
             jexec: self.jexec.or(weaker.jexec),
             max_sandboxes: self.max_sandboxes.or(weaker.max_sandboxes),
+            disk_mib: self.disk_mib.or(weaker.disk_mib),
             pool: self.pool.or(weaker.pool),
+            max_runtime_sec: self.max_runtime_sec.or(weaker.max_runtime_sec),
+            keep_runs_days: self.keep_runs_days.or(weaker.keep_runs_days),
+            callback_allow: self.callback_allow.or(weaker.callback_allow),
             insecure: self.insecure.or(weaker.insecure),
             log_format: self.log_format.or(weaker.log_format),
         }
@@ -125,15 +185,29 @@ impl Layer {
         lookup: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Layer, ConfigError> {
         let format = |text: &str| LogFormat::from_str(text, false);
+        let mode = |text: &str| NetworkMode::from_str(text, false);
         Ok(Layer {
             listen: variable(lookup, "MAYFLY_LISTEN", parse_address)?,
             data: variable(lookup, "MAYFLY_DATA", PathBuf::from_str)?,
             tier: variable(lookup, "MAYFLY_TIER", Tier::from_str)?,
+            network: variable(lookup, "MAYFLY_NETWORK", mode)?,
+            dns: variable(lookup, "MAYFLY_DNS", list)?,
+            egress_open: variable(lookup, "MAYFLY_EGRESS_OPEN", list)?,
             domain: variable(lookup, "MAYFLY_DOMAIN", String::from_str)?,
             envd: variable(lookup, "MAYFLY_ENVD", PathBuf::from_str)?,
+            agent: variable(lookup, "MAYFLY_AGENT", PathBuf::from_str)?,
             jexec: variable(lookup, "MAYFLY_JEXEC", PathBuf::from_str)?,
             max_sandboxes: variable(lookup, "MAYFLY_MAX_SANDBOXES", NonZeroU32::from_str)?,
+            disk_mib: variable(lookup, "MAYFLY_DISK_MIB", parse_disk)?,
             pool: variable(lookup, "MAYFLY_POOL", u32::from_str)?,
+            // A seed's own name: callers and operators share it.
+            max_runtime_sec: variable(
+                lookup,
+                "ASSISTANT_SANDBOX_MAX_RUNTIME_SEC",
+                NonZeroU32::from_str,
+            )?,
+            keep_runs_days: variable(lookup, "MAYFLY_KEEP_RUNS_DAYS", u32::from_str)?,
+            callback_allow: variable(lookup, "MAYFLY_CALLBACK_ALLOW", list)?,
             insecure: variable(lookup, "MAYFLY_INSECURE", parse_switch)?,
             log_format: variable(lookup, "MAYFLY_LOG_FORMAT", format)?,
         })
@@ -167,6 +241,21 @@ fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
     }
 }
 
+/// A size that a file system and what the launcher writes fit in.
+fn parse_disk(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().and_then(checked_disk).ok_or(DISK)
+}
+
+const DISK: &str = "give a number of MiB from 64 to 4194304, or 0 for no limit";
+
+fn checked_disk(mib: u32) -> Option<u32> {
+    Some(mib).filter(|mib| *mib == 0 || (64..=1 << 22).contains(mib))
+}
+
+fn list<T: FromStr>(text: &str) -> Result<Vec<T>, T::Err> {
+    text.split(',').map(|one| one.trim().parse()).collect()
+}
+
 fn parse_switch(text: &str) -> Result<bool, &'static str> {
     match text {
         "true" | "1" => Ok(true),
@@ -185,6 +274,17 @@ fn tier_parser() -> impl TypedValueParser<Value = Tier> {
 fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(from)?;
     parse_address(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn disk<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let mib = u32::deserialize(from)?;
+    checked_disk(mib).map(Some).ok_or_else(|| serde::de::Error::custom(DISK))
+}
+
+fn ranges<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<AddressRange>>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    let ranges: Result<_, _> = texts.iter().map(|text| text.parse()).collect();
+    ranges.map(Some).map_err(serde::de::Error::custom)
 }
 
 fn tier<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tier>, D::Error> {

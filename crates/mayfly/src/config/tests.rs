@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use wire::Secret;
 
-use super::{Access, ConfigError, Layer, LogFormat, ServeConfig, Surroundings, VARIABLES};
+use super::{
+    Access, Chosen, ConfigError, Layer, LogFormat, Network, ServeConfig, Surroundings, VARIABLES,
+};
 
 /// The flags alone, as clap reads them.
 #[derive(Parser)]
@@ -31,11 +34,19 @@ fn environment(text: &str) -> Result<Layer, ConfigError> {
 }
 
 #[test]
-fn the_native_tier_needs_root_and_says_what_else_there_is() {
+fn every_tier_with_walls_needs_root_and_says_what_else_there_is() {
     let surroundings =
         Surroundings { beside: Path::new("/opt/bin"), exists: &|_| true, is_root: false };
-    let refused = Layer::default().resolve(None, &surroundings).unwrap_err().to_string();
-    assert!(refused.contains("use --tier process"), "{refused}");
+    for (flag, tier) in [
+        ("", "native"),
+        ("--tier native", "native"),
+        ("--tier gvisor", "gvisor"),
+        ("--tier runc", "runc"),
+    ] {
+        let refused = flags(flag).resolve(None, &surroundings).unwrap_err().to_string();
+        assert!(refused.contains(&format!("tier `{tier}` needs root")), "{refused}");
+        assert!(refused.contains("use --tier process"), "{refused}");
+    }
     assert!(flags("--tier process").resolve(None, &surroundings).is_ok());
 }
 
@@ -57,6 +68,37 @@ fn merged(flag: &str, variable: &str, file: &str) -> ServeConfig {
 type Row = (&'static str, &'static str, &'static str, Read, [&'static str; 4]);
 
 type Read = fn(&ServeConfig) -> String;
+
+fn dns_and_open(config: &ServeConfig) -> (Vec<Ipv4Addr>, Vec<String>) {
+    match &config.network {
+        Network::None(_) | Network::OfHost => panic!("{:?}", config.network),
+        Network::Internet { dns, open, .. } => {
+            (dns.clone(), open.iter().map(ToString::to_string).collect())
+        }
+    }
+}
+
+#[test]
+fn internet_is_the_default_where_it_can_be_had_and_refused_where_it_cannot() {
+    let decide = |flag: &str, nft: bool| {
+        let exists = |path: &Path| nft || !path.ends_with("nft");
+        let surroundings =
+            Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
+        flags(flag).resolve(None, &surroundings).map(|config| config.network)
+    };
+    let found = decide("", true).unwrap();
+    assert!(matches!(found, Network::Internet { chosen: Chosen::ByDefault, .. }));
+    let found = decide("--network internet", true).unwrap();
+    assert!(matches!(found, Network::Internet { chosen: Chosen::Explicitly, .. }));
+    assert!(matches!(decide("", false).unwrap(), Network::None(_)));
+    assert!(matches!(decide("--network none", true).unwrap(), Network::None(_)));
+    assert!(matches!(decide("--tier gvisor", true).unwrap(), Network::None(_)));
+    assert_eq!(decide("--tier process", true).unwrap(), Network::OfHost);
+    let refused = decide("--network internet", false).unwrap_err().to_string();
+    assert!(refused.contains("install nftables"), "{refused}");
+    let refused = decide("--network internet --tier runc", true).unwrap_err().to_string();
+    assert!(refused.contains("tier `runc`"), "{refused}");
+}
 
 #[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
@@ -83,6 +125,27 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             ["process", "process", "process", "native"],
         ),
         (
+            "--network none",
+            "MAYFLY_NETWORK=internet",
+            "network = 'none'",
+            |config| matches!(config.network, Network::Internet { .. }).to_string(),
+            ["false", "true", "false", "true"],
+        ),
+        (
+            "--dns 1.1.1.1 --dns 2.2.2.2",
+            "MAYFLY_DNS=3.3.3.3,4.4.4.4",
+            "dns = ['5.5.5.5']",
+            |config| format!("{:?}", dns_and_open(config).0),
+            ["[1.1.1.1, 2.2.2.2]", "[3.3.3.3, 4.4.4.4]", "[5.5.5.5]", "[]"],
+        ),
+        (
+            "--egress-open 10.0.0.0/8",
+            "MAYFLY_EGRESS_OPEN=10.0.0.1,10.0.0.2",
+            "egress-open = ['192.168.0.0/16']",
+            |config| dns_and_open(config).1.join(" "),
+            ["10.0.0.0/8", "10.0.0.1 10.0.0.2", "192.168.0.0/16", ""],
+        ),
+        (
             "--domain flag.test",
             "MAYFLY_DOMAIN=variable.test",
             "domain = 'file.test'",
@@ -95,6 +158,13 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             "envd = '/file'",
             |config| config.envd.display().to_string(),
             ["/flag", "/variable", "/file", "/opt/bin/mayfly-envd"],
+        ),
+        (
+            "--agent /flag",
+            "MAYFLY_AGENT=/variable",
+            "agent = '/file'",
+            |config| config.agent.clone().unwrap_or_default().display().to_string(),
+            ["/flag", "/variable", "/file", "/opt/bin/mayfly-agent"],
         ),
         (
             "--jexec /flag",
@@ -111,11 +181,42 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             ["1", "2", "3", "200"],
         ),
         (
+            "--disk-mib 100",
+            "MAYFLY_DISK_MIB=200",
+            "disk-mib = 0",
+            |config| config.disk_mib.to_string(),
+            ["100", "200", "0", "5120"],
+        ),
+        (
             "--pool 1",
             "MAYFLY_POOL=2",
             "pool = 3",
             |config| config.pool.to_string(),
             ["1", "2", "3", "0"],
+        ),
+        (
+            "--max-runtime-sec 1",
+            "ASSISTANT_SANDBOX_MAX_RUNTIME_SEC=2",
+            "max-runtime-sec = 3",
+            |config| config.max_runtime.as_secs().to_string(),
+            ["1", "2", "3", "28800"],
+        ),
+        (
+            "--keep-runs-days 1",
+            "MAYFLY_KEEP_RUNS_DAYS=2",
+            "keep-runs-days = 0",
+            |config| config.keep_runs.num_days().to_string(),
+            ["1", "2", "0", "7"],
+        ),
+        (
+            "--callback-allow 10.0.0.0/8",
+            "MAYFLY_CALLBACK_ALLOW=192.0.2.7,fd00::/8",
+            "callback-allow = ['10.0.0.0/8']",
+            |config| {
+                let allows = |text: &str| config.callbacks.allows(text.parse().unwrap());
+                format!("{} {} {}", allows("10.1.2.3"), allows("192.0.2.7"), allows("fd00::1"))
+            },
+            ["true false false", "false true true", "true false false", "true true true"],
         ),
         (
             "--insecure=false",
@@ -155,6 +256,7 @@ fn what_must_not_be_served_is_refused_with_what_to_do() {
     check("--domain x.test:3000", "not a domain");
     check("--domain=-x.test", "not a domain");
     check("--envd /nothing", "there is no envd at `/nothing`");
+    check("--agent /nothing", "there is no agent at `/nothing`");
     check("--tier process --jexec /nothing", "there is no jexec at `/nothing`");
 }
 
@@ -186,12 +288,13 @@ fn a_wrong_file_is_shown_with_its_line_and_key() {
     check("data = 'x'\nlisen = 'y'", &["line 2", "unknown field `lisen`", "`listen`"]);
     check("tier = 'kubernetes'", &["line 1", "tier = ", "not in this version"]);
     check("listen = 'here'", &["line 1", "such as 127.0.0.1:3000"]);
+    check("disk-mib = 5", &["line 1", "from 64 to"]);
     check("max-sandboxes = 0", &["line 1", "max-sandboxes"]);
     check("data = ", &["line 1"]);
 }
 
 #[test]
-fn jexec_is_used_only_when_it_is_there_and_a_given_key_is_kept() {
+fn jexec_and_agent_are_used_only_when_they_are_there_and_a_given_key_is_kept() {
     let exists = |path: &Path| path == Path::new("/opt/bin/mayfly-envd");
     let surroundings =
         Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
@@ -199,6 +302,7 @@ fn jexec_is_used_only_when_it_is_there_and_a_given_key_is_kept() {
     let process = flags("--tier process");
     let config = process.resolve(given, &surroundings).unwrap();
     assert_eq!(config.jexec, None::<PathBuf>);
+    assert_eq!(config.agent, None::<PathBuf>);
     let Access::Keys { given: Some(key) } = config.access else { panic!("no key kept") };
     assert_eq!(key.expose(), "e2b_00");
 }

@@ -76,6 +76,18 @@ pub(super) fn free_disk(data: &Path) -> Check {
     }
 }
 
+pub(super) fn disk_limit() -> Check {
+    const NAME: &str = "disk limit";
+    match isolate::disk_limit() {
+        Ok(()) => Check::ok(NAME, "disks of tier native have a size; other tiers' have none"),
+        Err(why) => Check::limited(
+            NAME,
+            format!("not enforced: {why}"),
+            "without it a sandbox can fill the disk of the host",
+        ),
+    }
+}
+
 pub(super) fn open_files() -> Check {
     const NAME: &str = "open files";
     const REMEDY: &str = "ulimit -n 65536, or LimitNOFILE=65536 in the service";

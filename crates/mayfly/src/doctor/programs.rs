@@ -35,7 +35,7 @@ fn program(name: &'static str, remedy: &str) -> Check {
 }
 
 /// Looks where root's programs are too, which an ordinary user's PATH leaves out.
-fn find(name: &str) -> Option<PathBuf> {
+pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))

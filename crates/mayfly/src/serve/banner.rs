@@ -12,6 +12,7 @@ use super::first_key::FirstKey;
 pub(super) struct Banner<'a> {
     pub(super) address: SocketAddr,
     pub(super) tier: Tier,
+    pub(super) network: &'a str,
     pub(super) data: &'a Path,
     pub(super) key: &'a FirstKey,
 }
@@ -61,6 +62,7 @@ impl Banner<'_> {
         format!(
             "{title} is listening on {url}\n\
              \x20 tier     {tier}\n\
+             \x20 network  {network}\n\
              \x20 data     {data}\n\
              \x20 API key  {about}\n\
              \n\
@@ -73,6 +75,7 @@ impl Banner<'_> {
              \n\
              {variables} node -e '{JAVASCRIPT}'\n\
              \n",
+            network = self.network,
             title = bold(concat!("Mayfly ", env!("CARGO_PKG_VERSION"))),
             copy = bold("Copy one of these (pip install e2b, npm install e2b):"),
         )
@@ -98,7 +101,8 @@ mod tests {
     fn render(key: &FirstKey, paper: Paper) -> String {
         let address = "127.0.0.1:3000".parse().unwrap();
         let data = Path::new("./mayfly-data");
-        Banner { address, tier: Tier::Process, data, key }.render(paper)
+        let network = "the host's";
+        Banner { address, tier: Tier::Process, network, data, key }.render(paper)
     }
 
     #[test]
@@ -108,6 +112,7 @@ mod tests {
             render(&FirstKey::Made(key), Paper::Plain),
             r#"Mayfly 0.1.0 is listening on http://127.0.0.1:3000
   tier     process (no walls: for development, with code you trust)
+  network  the host's
   data     ./mayfly-data
   API key  e2b_12 (made now and not shown again: store it)
 

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,11 +14,13 @@ use http_kit::{Keys, Team};
 use isolate::Tier;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use runner::Runner;
+use runner::link::SEAL_LABEL;
 use sandbox::{AccessTokens, Closing, Sandboxes};
 use store::Store;
 
-use super::signals::Stop;
-use crate::config::{Access, ServeConfig};
+use super::{network, signals::Stop};
+use crate::config::{Access, Network, ServeConfig};
 
 /// Held by the server that uses a data directory.
 const LOCK_FILE: &str = "serve.lock";
@@ -26,6 +29,8 @@ const LOCK_FILE: &str = "serve.lock";
 pub(super) struct House {
     sandboxes: Sandboxes,
     gateway: Gateway,
+    runner: Runner,
+    network: Network,
 }
 
 impl House {
@@ -33,36 +38,63 @@ impl House {
     pub(super) async fn build(config: &ServeConfig, store: &Store) -> anyhow::Result<House> {
         // Keepers and layers are named to processes that live elsewhere.
         let data = std::path::absolute(&config.data)?;
+        let directory = data.join("sandboxes");
+        let (network, wired) = network::wire(&config.network, &directory)?;
         let settings = sandbox::Settings {
-            directory: data.join("sandboxes"),
+            directory,
             templates: data.join("templates"),
             tier: config.tier,
             envd: std::path::absolute(&config.envd)?,
             keeper: std::path::absolute(&config.keeper)?,
+            agent: config.agent.as_deref().map(std::path::absolute).transpose()?,
+            agent_layers: data.join("agents"),
             // The other tiers have walls of their own.
             jexec: config.jexec.clone().filter(|_| config.tier == Tier::Process),
             max_sandboxes: usize::try_from(config.max_sandboxes)?,
+            disk_mib: config.disk_mib,
             pool: usize::try_from(config.pool)?,
+            wired,
         };
         let sandboxes = Sandboxes::open(settings, store.clone()).await?;
+        let tokens = AccessTokens::from_file(&config.data.join("server.key"))?;
+        let keys = keys(config, store);
+        let runner = Runner::open(runner::Settings {
+            directory: data.join("runs"),
+            sandboxes: sandboxes.clone(),
+            store: store.clone(),
+            keys: keys.clone(),
+            max_runtime: config.max_runtime,
+            keep: config.keep_runs,
+            addresses: config.callbacks.clone(),
+            seal_key: tokens.derive(SEAL_LABEL),
+        })
+        .await?;
+        let runs = runner.clone();
         let gateway = Gateway::new(gateway::Settings {
             sandboxes: sandboxes.clone(),
-            keys: keys(config, store),
-            tokens: AccessTokens::from_file(&config.data.join("server.key"))?,
+            keys,
+            tokens,
             domain: config.domain.clone(),
+            more_metrics: Arc::new(move |text| runs.expose(text)),
         });
-        Ok(House { sandboxes, gateway })
+        Ok(House { sandboxes, gateway, runner, network })
+    }
+
+    /// What sandboxes reach, as it turned out.
+    pub(super) fn network(&self) -> &Network {
+        &self.network
     }
 
     pub(super) fn router(&self) -> Router {
-        gateway::router(self.gateway.clone())
+        gateway::router(self.gateway.clone(), runner::router(self.runner.clone()))
     }
 
-    /// Ends or leaves the sandboxes after `stop`.
+    /// Ends or leaves the runs and the sandboxes after `stop`.
     pub(super) fn end_on(&self, stop: Stop, grace: Duration) -> impl Future<Output = ()> + use<> {
-        let sandboxes = self.sandboxes.clone();
+        let (runner, sandboxes) = (self.runner.clone(), self.sandboxes.clone());
         async move {
             let closing = stop.wished().await;
+            runner.close(closing, grace).await;
             sandboxes.close(closing, grace).await;
         }
     }
@@ -70,6 +102,7 @@ impl House {
     /// Ends every sandbox and says how many there were.
     pub(super) async fn end_all(&self, grace: Duration) -> usize {
         let count = self.sandboxes.count();
+        self.runner.close(Closing::Destroy, grace).await;
         self.sandboxes.close(Closing::Destroy, grace).await;
         count
     }

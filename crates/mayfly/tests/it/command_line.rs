@@ -59,10 +59,13 @@ fn the_doctor_has_a_row_for_everything_and_a_remedy_for_what_is_missing() {
         "seccomp",
         "landlock",
         "nft",
+        "ip forwarding",
+        "forward policy",
         "runsc",
         "runc",
         "bwrap",
         "free disk",
+        "disk limit",
         "open files",
     ];
     assert_eq!(names, expected);

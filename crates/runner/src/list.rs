@@ -1,0 +1,68 @@
+//! `GET /runs`: the caller's runs, newest first, a page at a time.
+
+use axum::{Json, extract::State};
+use chrono::DateTime;
+use http_kit::{Fault, Query};
+use serde::{Deserialize, Serialize};
+use store::RunCursor;
+use wire::{Code, run::RunId};
+
+use crate::{caller::Caller, fault, info::RunInfo, office::Runner};
+
+/// Runs on a page, unless the caller says otherwise.
+const PAGE: u32 = 50;
+/// Most runs on a page.
+const LARGEST_PAGE: u32 = 200;
+
+/// Which page.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Page {
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+/// A page.
+#[derive(Debug, Serialize)]
+pub(crate) struct Runs {
+    runs: Vec<RunInfo>,
+    /// Where the next page begins; `null` when there is none.
+    next_cursor: Option<String>,
+}
+
+/// One page of the caller's runs.
+pub(crate) async fn list(
+    State(runner): State<Runner>,
+    Caller(team): Caller,
+    Query(page): Query<Page>,
+) -> Result<Json<Runs>, Fault> {
+    let wrong = |message| Fault::new(Code::InvalidArgument, message);
+    let limit = match page.limit.unwrap_or(PAGE) {
+        limit @ 1..=LARGEST_PAGE => limit,
+        _ => return Err(wrong("`limit` must be from 1 to 200")),
+    };
+    let behind = match page.cursor.as_deref() {
+        None | Some("") => None,
+        Some(text) => Some(read(text).ok_or_else(|| wrong("`cursor` is none of ours"))?),
+    };
+    let office = &runner.office;
+    let rows = office.store.runs_of(&team.0, behind.as_ref(), limit).await;
+    let rows = rows.map_err(fault::of_store)?;
+    let full = rows.len() == limit as usize;
+    let next_cursor = rows
+        .last()
+        .filter(|_| full)
+        .map(|last| format!("{}-{}", last.started_at.timestamp_millis(), last.id));
+    let info = |row: store::RunRow| {
+        let progress = office.get(&row.id).map(|run| *run.progress().borrow());
+        RunInfo::new(row, progress)
+    };
+    Ok(Json(Runs { runs: rows.into_iter().map(info).collect(), next_cursor }))
+}
+
+fn read(cursor: &str) -> Option<RunCursor> {
+    let (milliseconds, id) = cursor.split_once('-')?;
+    Some(RunCursor {
+        started_at: DateTime::from_timestamp_millis(milliseconds.parse().ok()?)?,
+        id: RunId::parse(id).ok()?,
+    })
+}

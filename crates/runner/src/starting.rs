@@ -1,0 +1,181 @@
+//! Starting a run: a fresh sandbox, a row, the first lines of the log, a driver.
+//! Whatever fails here is told by the status of the answer, and leaves nothing.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use sandbox::{BadTimeout, CreateError, Lifetime, NewSandbox, Sandbox};
+use store::{RunRow, RunState, StoreError};
+use tokio::sync::oneshot;
+use wire::run::{Event, Ledger, Level, RunId};
+
+use crate::{
+    book::Book,
+    clock,
+    dispatch::{Dispatch, HARNESS, Origin},
+    driver::{Driver, Task},
+    link::UrlRefused,
+    log::{Former, LogError, LogWriter},
+    office::Office,
+    run::{CallersLine, Run},
+};
+
+/// A sandbox outlives its run's cap by this, for starting and ending.
+const MARGIN_SECONDS: u64 = 60;
+/// How much of a prompt is kept to recognise a run by.
+const PROMPT_HEAD: usize = 200;
+
+/// Why a run was not started. Nothing of it is left then.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DispatchError {
+    #[error("the server is shutting down")]
+    Closing,
+    #[error("this server has no agent: start it with --agent")]
+    NoAgent,
+    #[error("`agent_url` is refused: {0}")]
+    Address(#[from] UrlRefused),
+    #[error(transparent)]
+    Sandbox(#[from] CreateError),
+    #[error("the run would take too long")]
+    Runtime(#[from] BadTimeout),
+    #[error("the log of the run cannot be made")]
+    Directory(#[from] io::Error),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("the run could not be stored")]
+    Store(#[from] StoreError),
+    #[error("starting the run was interrupted")]
+    Interrupted,
+}
+
+impl Office {
+    /// Starts a run. A caller that goes away meanwhile has hung up on it.
+    pub(crate) async fn dispatch(
+        self: &Arc<Office>,
+        team: String,
+        dispatch: Dispatch,
+    ) -> Result<CallersLine, DispatchError> {
+        if self.is_closed() {
+            return Err(DispatchError::Closing);
+        }
+        let program = self.sandboxes.agent_path().ok_or(DispatchError::NoAgent)?;
+        if let Origin::Callbacks { agent_url, .. } = &dispatch.origin {
+            self.outbound.check(agent_url)?;
+        }
+        let (reply, answer) = oneshot::channel();
+        let office = Arc::clone(self);
+        self.tasks.spawn(async move {
+            match office.begin(team, &dispatch).await {
+                Ok(driver) => {
+                    // Whoever does not take the line has hung up: it is dropped.
+                    let _ = reply.send(Ok(CallersLine::new(Arc::clone(&driver.book.run))));
+                    driver.drive(Task::Fresh { program, dispatch: Box::new(dispatch) }).await;
+                }
+                Err(err) => {
+                    let _ = reply.send(Err(err));
+                }
+            }
+        });
+        answer.await.unwrap_or(Err(DispatchError::Interrupted))
+    }
+
+    async fn begin(
+        self: &Arc<Office>,
+        team: String,
+        dispatch: &Dispatch,
+    ) -> Result<Driver, DispatchError> {
+        let id = RunId::from_random(rand::random());
+        let runtime = match dispatch.limits.max_runtime_sec {
+            Some(seconds) => self.max_runtime.min(Duration::from_secs(seconds)),
+            None => self.max_runtime,
+        };
+        let seconds = runtime.as_secs().saturating_add(MARGIN_SECONDS);
+        let new = NewSandbox {
+            team: team.clone(),
+            template: dispatch.template.clone(),
+            lifetime: Lifetime::for_new(i64::try_from(seconds).unwrap_or(i64::MAX))?,
+            metadata: BTreeMap::from([("run_id".to_owned(), id.to_string())]),
+            envs: BTreeMap::new(),
+            network: None,
+        };
+        let sandbox = self.sandboxes.create(new).await?;
+        // As the store keeps it.
+        let started_at = Utc::now().trunc_subsecs(3);
+        let row = RunRow {
+            id,
+            team,
+            sandbox_id: sandbox.id().clone(),
+            state: RunState::Starting,
+            on_disconnect: dispatch.on_disconnect,
+            prompt_head: dispatch.prompt.chars().take(PROMPT_HEAD).collect(),
+            started_at,
+            deadline: deadline(started_at, runtime),
+            ended_at: None,
+            code: None,
+            last_seq: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+        };
+        match self.book(row, dispatch, &sandbox).await {
+            Ok(driver) => Ok(driver),
+            Err(err) => {
+                sandbox.kill().await;
+                Err(err)
+            }
+        }
+    }
+
+    /// Writes the run down: its row, and the first lines of its log.
+    async fn book(
+        self: &Arc<Office>,
+        row: RunRow,
+        dispatch: &Dispatch,
+        sandbox: &Arc<Sandbox>,
+    ) -> Result<Driver, DispatchError> {
+        self.store.insert_run(&row).await?;
+        let directory = self.shelf.of(&row.id);
+        let mut log = LogWriter::create(&directory)?;
+        let (id, sandbox_id) = (&row.id, &row.sandbox_id);
+        let (provider, model) = model_of(&dispatch.origin);
+        let started = Event::Started {
+            run_id: id.clone(),
+            sandbox_id: Some(sandbox_id.clone()),
+            harness: HARNESS.to_owned(),
+            provider,
+            model,
+        };
+        let message = format!("Run {id} starts in sandbox {sandbox_id}");
+        let mut ledger = Ledger::new();
+        let mut entries = Vec::new();
+        for event in [started, Event::Log { level: Level::Info, message }] {
+            // The first two of a log break no rule.
+            let _ = ledger.append(event, clock::now(), &mut entries);
+        }
+        log.append(&entries).await?;
+        let run = Run::new(row, directory, log.progress());
+        self.enlist(&run);
+        self.tally.started();
+        let id = &run.row().id;
+        tracing::info!(run.id = %id, sandbox.id = %sandbox.id(), "run {id} started");
+        let former = Former { ledger, ..Former::default() };
+        let book = Book::new(Arc::clone(self), run, log, former);
+        Ok(Driver { book, sandbox: Arc::clone(sandbox) })
+    }
+}
+
+/// An inline config says whose model it wants; a workspace says it later.
+fn model_of(origin: &Origin) -> (Option<String>, Option<String>) {
+    match origin {
+        Origin::Callbacks { .. } => (None, None),
+        Origin::Inline { config, .. } => {
+            let model = &config.expose()["model"];
+            let text = |name: &str| model[name].as_str().map(str::to_owned);
+            (text("provider"), text("name"))
+        }
+    }
+}
+
+fn deadline(started_at: DateTime<Utc>, runtime: Duration) -> DateTime<Utc> {
+    let runtime = TimeDelta::from_std(runtime).unwrap_or(TimeDelta::MAX);
+    started_at.checked_add_signed(runtime).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}

@@ -1,0 +1,110 @@
+//! `POST /stream` and `GET /runs/{id}/stream`: a run's log as it grows.
+//!
+//! A caller of the former that hangs up ends the run, unless it said that the
+//! run continues. A reader of the latter may come and go.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use http_kit::{Fault, Query};
+use serde::Deserialize;
+use wire::{Code, run::RunId};
+
+use crate::{
+    caller::{Caller, Owned},
+    dispatch::{BODY_LIMIT, Dispatch},
+    fault,
+    follow::Follower,
+    office::Runner,
+    projection::Projection,
+};
+
+const RUN_ID: HeaderName = HeaderName::from_static("x-mayfly-run-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Proxies that would collect lines before they pass them on are told not to.
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// `?after=N`: from entry N + 1 on.
+#[derive(Debug, Deserialize)]
+pub(crate) struct After {
+    after: Option<u64>,
+}
+
+/// Starts a run and streams it.
+pub(crate) async fn dispatch(
+    State(runner): State<Runner>,
+    Caller(team): Caller,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Fault> {
+    let projection = Projection::asked(&headers)?;
+    let dispatch = Dispatch::parse(&body(request).await?).map_err(fault::of_body)?;
+    let started = runner.office.dispatch(team.0, dispatch).await;
+    let line = started.map_err(fault::of_dispatch)?;
+    let run = std::sync::Arc::clone(line.run());
+    let follower = Follower::open(run.directory(), run.progress(), projection, 0);
+    let follower = follower.map_err(|err| no_log(&run.row().id, err))?.for_caller(line);
+    Ok(answer(&run.row().id, projection, follower))
+}
+
+/// Streams a run that was started before.
+pub(crate) async fn follow(
+    State(runner): State<Runner>,
+    owned: Owned,
+    Query(query): Query<After>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let projection = Projection::asked(&headers)?;
+    let after = match query.after {
+        Some(after) => after,
+        None => last_event(&headers)?,
+    };
+    let Owned { row, progress } = owned;
+    let directory = runner.office.shelf.of(&row.id);
+    let follower = Follower::open(&directory, progress, projection, after);
+    let follower = follower.map_err(|err| no_log(&row.id, err))?;
+    Ok(answer(&row.id, projection, follower))
+}
+
+/// What an `EventSource` sends when it comes back.
+fn last_event(headers: &HeaderMap) -> Result<u64, Fault> {
+    let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(0) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| {
+        Fault::new(Code::InvalidArgument, "`Last-Event-ID` is not the number of an entry")
+    })
+}
+
+async fn body(request: Request) -> Result<Bytes, Fault> {
+    axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|_| {
+        let message = format!("body was cut off or is larger than {BODY_LIMIT} bytes");
+        Fault::new(Code::ResourceExhausted, message).with_status(StatusCode::PAYLOAD_TOO_LARGE)
+    })
+}
+
+fn answer(id: &RunId, projection: Projection, follower: Follower) -> Response {
+    let lines = stream::unfold(follower, |mut follower| async move {
+        let lines = follower.next().await?;
+        Some((lines, follower))
+    });
+    let mut response = Body::from_stream(lines).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, projection.content_type());
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
+    if let Ok(id) = HeaderValue::from_str(id.as_str()) {
+        headers.insert(RUN_ID, id);
+    }
+    response
+}
+
+fn no_log(id: &RunId, err: std::io::Error) -> Fault {
+    if err.kind() == std::io::ErrorKind::NotFound {
+        return Fault::new(Code::NotFound, format!("the log of run `{id}` is not kept any more"));
+    }
+    Fault::new(Code::Internal, format!("the log of run `{id}` cannot be read")).caused_by(err)
+}
