@@ -68,6 +68,9 @@ pub enum CommandLine {
     End {
         /// Its exit code; -1 when a signal ended it.
         exit_code: i32,
+        /// Why, when its exit code does not tell.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        reason: Option<CommandReason>,
     },
     /// The answer ends early: the sandbox is gone, or the reader was too slow.
     Error {
@@ -102,6 +105,28 @@ pub enum CommandState {
     Killed,
 }
 
+/// Why a command ended, when its exit code does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandReason {
+    /// Memory ran out, and the kernel chose it.
+    OutOfMemory,
+}
+
+impl CommandReason {
+    /// Its name on every wire; E2B's clients get it as the end event's `error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CommandReason::OutOfMemory => "out_of_memory",
+        }
+    }
+
+    /// The reason of that name.
+    pub fn parse(name: &str) -> Option<CommandReason> {
+        (name == CommandReason::OutOfMemory.name()).then_some(CommandReason::OutOfMemory)
+    }
+}
+
 impl From<Outcome> for CommandState {
     fn from(outcome: Outcome) -> CommandState {
         match outcome {
@@ -134,13 +159,16 @@ pub struct CommandInfo {
     /// Set when it ended by itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exit_code: Option<i32>,
+    /// Why it ended, when its exit code does not tell.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<CommandReason>,
     /// When the server learned of it, RFC 3339.
     pub started_at: chrono::DateTime<chrono::Utc>,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::CommandLine;
+    use super::{CommandLine, CommandReason};
 
     #[track_caller]
     fn check(line: CommandLine, expected: &str) {
@@ -162,6 +190,15 @@ mod tests {
             CommandLine::Stderr { data: "x".into(), seq: Some(7) },
             "{\"type\":\"stderr\",\"data\":\"x\",\"seq\":7}\n",
         );
-        check(CommandLine::End { exit_code: -1 }, "{\"type\":\"end\",\"exit_code\":-1}\n");
+        check(
+            CommandLine::End { exit_code: -1, reason: None },
+            "{\"type\":\"end\",\"exit_code\":-1}\n",
+        );
+        let reason = CommandReason::OutOfMemory;
+        check(
+            CommandLine::End { exit_code: -1, reason: Some(reason) },
+            "{\"type\":\"end\",\"exit_code\":-1,\"reason\":\"out_of_memory\"}\n",
+        );
+        assert_eq!(CommandReason::parse(reason.name()), Some(reason));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Stream;
+use crate::{CommandReason, Stream};
 
 /// How a command is booked. Each started command is booked exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +63,9 @@ pub enum ControlMessage {
         /// Its exit code, when it has one by now.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         exit_code: Option<i32>,
+        /// Why, when its exit code does not tell.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        reason: Option<CommandReason>,
     },
 }
 
@@ -106,7 +109,7 @@ fn is_zero(value: &u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{ControlMessage, Outcome, Started};
-    use crate::Stream;
+    use crate::{CommandReason, Stream};
 
     #[track_caller]
     fn check(message: ControlMessage, expected: &str) {
@@ -134,8 +137,17 @@ mod tests {
             r#"{"type":"log","pid":7,"stream":"stdout","text":"a\n"}"#,
         );
         check(
-            ControlMessage::End { pid: 7, outcome: Outcome::Killed, exit_code: None },
+            ControlMessage::End { pid: 7, outcome: Outcome::Killed, exit_code: None, reason: None },
             r#"{"type":"end","pid":7,"outcome":"killed"}"#,
+        );
+        check(
+            ControlMessage::End {
+                pid: 7,
+                outcome: Outcome::Error,
+                exit_code: Some(-1),
+                reason: Some(CommandReason::OutOfMemory),
+            },
+            r#"{"type":"end","pid":7,"outcome":"error","exit_code":-1,"reason":"out_of_memory"}"#,
         );
     }
 }

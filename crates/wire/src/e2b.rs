@@ -25,11 +25,51 @@ pub struct NewSandbox {
     #[serde(rename = "allow_internet_access")]
     pub allow_internet_access: Option<bool>,
     /// Egress rules.
-    pub network: Option<serde_json::Value>,
+    pub network: Option<NetworkConfig>,
     /// MCP gateway configuration.
     pub mcp: Option<serde_json::Value>,
     /// Volumes to mount.
     pub volume_mounts: Option<Vec<serde_json::Value>>,
+}
+
+/// What a sandbox may reach, and how it is reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkConfig {
+    /// Ranges of addresses that it reaches whatever is denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_out: Option<Vec<String>>,
+    /// Ranges of addresses that it does not reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny_out: Option<Vec<String>>,
+    /// Name servers for domains in `allow_out`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns_servers: Option<serde_json::Value>,
+    /// A proxy for all that goes out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress_proxy: Option<serde_json::Value>,
+    /// Changes to requests, by host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<serde_json::Value>,
+    /// Whether its ports are open to all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_public_traffic: Option<bool>,
+    /// The `Host` that its ports see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mask_request_host: Option<serde_json::Value>,
+    /// Ports that speak TLS themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub https_ports: Option<serde_json::Value>,
+}
+
+/// Body of `PUT /sandboxes/{id}/network`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct NetworkUpdate {
+    /// The rules, in place of those before.
+    #[serde(flatten)]
+    pub network: NetworkConfig,
+    /// Outgoing traffic.
+    pub allow_internet_access: Option<bool>,
 }
 
 /// Body of `POST /…/connect`.
@@ -120,7 +160,7 @@ pub struct ListedSandbox {
 }
 
 /// Answer of `GET /sandboxes/{id}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxDetail {
     /// What the list shows too.
@@ -132,6 +172,9 @@ pub struct SandboxDetail {
     pub domain: Option<String>,
     /// Whether it has a way out.
     pub allow_internet_access: bool,
+    /// The rules for it, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkConfig>,
 }
 
 /// Answer of `GET /sandboxes/{id}/logs`.
