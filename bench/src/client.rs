@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::server::{KEY, Server};
 
@@ -65,6 +65,43 @@ impl Connection {
             if line == "0\r\n" {
                 self.stream.read_line(&mut line)?;
                 return first.context("the command wrote nothing");
+            }
+        }
+    }
+
+    /// Sends a request whose answer is NDJSON, and shows every line of it.
+    pub(crate) fn lines(
+        &mut self,
+        path: &str,
+        accept: &str,
+        body: &[u8],
+        mut each: impl FnMut(&str),
+    ) -> Result<()> {
+        self.lines_until(path, accept, body, |line| {
+            each(line);
+            false
+        })
+    }
+
+    /// The same until `enough` says so. The connection is of no use then.
+    pub(crate) fn lines_until(
+        &mut self,
+        path: &str,
+        accept: &str,
+        body: &[u8],
+        mut enough: impl FnMut(&str) -> bool,
+    ) -> Result<()> {
+        self.send(path, "application/json", &format!("Accept: {accept}\r\n"), body)?;
+        self.read_head()?;
+        loop {
+            let mut line = String::new();
+            ensure!(self.stream.read_line(&mut line)? > 0, "the answer broke off");
+            if line == "0\r\n" {
+                self.stream.read_line(&mut line)?;
+                return Ok(());
+            }
+            if line.starts_with('{') && enough(&line) {
+                return Ok(());
             }
         }
     }

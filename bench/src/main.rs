@@ -8,6 +8,7 @@ mod gvisor;
 mod internet;
 mod report;
 mod round_trip;
+mod runs;
 mod server;
 mod start;
 mod throughput;
@@ -42,6 +43,14 @@ fn main() -> Result<ExitCode> {
             say(Line::Found(start::idle()?));
         }
         Some(reason) => say(Line::Skipped { what: start::ALL, reason }),
+    }
+    if start::is_root() {
+        say(Line::Found(runs::first_line()?));
+        say(Line::Found(runs::first_model_call()?));
+        say(Line::Found(runs::events()?));
+        say(Line::Found(runs::waiting()?));
+    } else {
+        say(Line::Skipped { what: runs::ALL, reason: "walls need root" });
     }
     match internet::lacks() {
         None => say(Line::Found(internet::cold()?)),

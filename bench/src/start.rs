@@ -136,14 +136,14 @@ pub(crate) fn echo(sandbox: Option<&str>) -> Vec<u8> {
     json!({"cmd": "/bin/echo", "args": ["hi"], "sandbox_id": sandbox}).to_string().into_bytes()
 }
 
-fn private_kib(pid: u32) -> Result<u64> {
+pub(crate) fn private_kib(pid: u32) -> Result<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
         .with_context(|| format!("no memory map of process {pid}"))?;
     let private = rollup.lines().filter(|line| line.starts_with("Private_"));
     Ok(private.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum())
 }
 
-fn children(pid: u32) -> Result<Vec<u32>> {
+pub(crate) fn children(pid: u32) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let list = fs::read_to_string(task?.path().join("children"))?;

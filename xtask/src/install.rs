@@ -37,7 +37,11 @@ fn tools() -> Result<()> {
         ("npm", &["--version"], &["nodejs", "npm"]),
         ("curl", &["--version"], &["curl"]),
         ("jq", &["--version"], &["jq"]),
-        ("sh", &["-c", "PATH=$PATH:/usr/sbin:/sbin; nft --version && ip -V"], &["nftables", "iproute2"]),
+        (
+            "sh",
+            &["-c", "PATH=$PATH:/usr/sbin:/sbin; nft --version && ip -V"],
+            &["nftables", "iproute2"],
+        ),
     ];
     let missing = wanted.iter().filter(|(program, probe, _)| !works(program, probe));
     let packages: Vec<&str> =
