@@ -102,8 +102,19 @@ fn list(page: &Value) -> String {
             Some(code) => format!("{} ({code})", text(run, "state")),
             None => text(run, "state"),
         };
-        let prompt = text(run, "prompt_head").replace(char::is_control, " ");
+        let prompt = shown(&text(run, "prompt"));
         [text(run, "id"), state, text(run, "started_at"), text(run, "ended_at"), prompt]
     });
     output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+}
+
+/// The beginning of a prompt, on one line that a terminal only shows.
+fn shown(prompt: &str) -> String {
+    const SHOWN: usize = 60;
+    let line: String = prompt.replace(char::is_control, " ");
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
 }

@@ -144,6 +144,8 @@ pub(crate) struct Former {
     pub(crate) agent_line: u64,
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
+    /// Tokens of all kinds, cached ones too: what counts against a budget.
+    pub(crate) spent: u64,
     /// The code of the error that ended it.
     pub(crate) code: Option<ErrorCode>,
 }
@@ -163,9 +165,19 @@ impl Former {
         });
         let ledger = Ledger::replay(log.inspect(|entry| {
             former.agent_line = former.agent_line.max(entry.line.unwrap_or(0));
-            if let Event::Usage { input_tokens, output_tokens, .. } = &entry.event {
-                former.input_tokens += input_tokens;
-                former.output_tokens += output_tokens;
+            if let Event::Usage {
+                input_tokens,
+                output_tokens,
+                cache_read_tokens,
+                cache_write_tokens,
+            } = &entry.event
+            {
+                let add = |sum: &mut u64, tokens: &u64| *sum = sum.saturating_add(*tokens);
+                add(&mut former.input_tokens, input_tokens);
+                add(&mut former.output_tokens, output_tokens);
+                for kind in [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens] {
+                    add(&mut former.spent, kind);
+                }
             }
             if let Event::Error { code, .. } = &entry.event {
                 former.code = Some(*code);

@@ -74,9 +74,8 @@ impl Office {
         if !continues {
             return None;
         }
-        let spent = former.input_tokens.saturating_add(former.output_tokens);
         let (key, outbound) = (&self.seal_key, self.outbound.clone());
-        match opening::kept(run.directory(), &row.id, key, outbound, spent) {
+        match opening::kept(run.directory(), &row.id, key, outbound, former.spent) {
             Ok(upstreams) => Some(Task::Adopted { upstreams: Box::new(upstreams) }),
             Err(err) => {
                 tracing::error!(run.id = %row.id, "run {} cannot go on: {err}", row.id);

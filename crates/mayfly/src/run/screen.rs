@@ -2,6 +2,7 @@
 //! with its duration when it is over, the agent's words as they come. Elsewhere
 //! the lines are passed on as they are.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -51,31 +52,34 @@ pub(crate) async fn follow(
 ) -> anyhow::Result<Ending> {
     let mut lines = Lines::new(answer);
     let mut show = if live { Show::Screen(Screen::new()) } else { Show::Plain };
+    // The run may end before the answer to our wish has come.
+    let cancelled = Cell::new(false);
     let interrupted = async {
         tokio::signal::ctrl_c().await?;
+        cancelled.set(true);
         let cancel = server.request(Method::POST, &format!("/runs/{id}/cancel"));
         server.send(cancel).await.map(drop)
     };
     tokio::pin!(interrupted);
-    let mut cancelled = false;
+    let mut asked = false;
     let goodbye = tokio::time::sleep(Duration::from_secs(u32::MAX.into()));
     tokio::pin!(goodbye);
     loop {
         let line = tokio::select! {
             line = lines.next() => line?,
-            asked = &mut interrupted, if !cancelled => {
-                asked?;
-                cancelled = true;
+            taken = &mut interrupted, if !asked => {
+                taken?;
+                asked = true;
                 goodbye.as_mut().reset(tokio::time::Instant::now() + FAREWELL);
                 continue;
             }
             () = &mut goodbye => return Ok(Ending::Cancelled),
         };
         let Some(line) = line else { bail!("the stream ended without a result") };
-        match show.line(&line)? {
-            Some(_) if cancelled => return Ok(Ending::Cancelled),
-            Some(ending) => return Ok(ending),
-            None => {}
+        if let Some(ending) = show.line(&line)? {
+            // To the very end: nothing of the run is left then.
+            while lines.next().await?.is_some() {}
+            return Ok(if cancelled.get() { Ending::Cancelled } else { ending });
         }
     }
 }
@@ -124,14 +128,15 @@ struct Screen {
     running: HashMap<StepId, ProgressBar>,
     /// What the agent said since its last whole line.
     words: String,
-    /// Whether the agent's last message was shown as it came.
-    spoke: bool,
+    /// The agent's last message, as far as it has come.
+    message: (String, String),
 }
 
 impl Screen {
     fn new() -> Screen {
         let bars = MultiProgress::new();
-        Screen { bars, running: HashMap::new(), words: String::new(), spoke: false }
+        let message = Default::default();
+        Screen { bars, running: HashMap::new(), words: String::new(), message }
     }
 
     fn show(&mut self, event: Event) -> anyhow::Result<Option<Ending>> {
@@ -145,11 +150,10 @@ impl Screen {
             Event::Log { level: Level::Warn | Level::Error, message } => {
                 self.line(&format!("\x1b[33m! {}\x1b[0m", plain(&message)))?;
             }
-            Event::Text { delta, .. } => self.say(&delta)?,
+            Event::Text { message_id, delta } => self.say(message_id, &delta)?,
             Event::Reasoning { .. } | Event::Custom { .. } => {}
             Event::StepStarted { id, name, args } => {
                 self.end_words()?;
-                self.spoke = false;
                 let bar = self.bars.add(ProgressBar::new_spinner());
                 bar.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
                 bar.set_message(step(&name, &args));
@@ -180,7 +184,8 @@ impl Screen {
             }
             Event::Result { message } => {
                 self.end_words()?;
-                if !self.spoke {
+                // Usually it has been shown as it came.
+                if self.message.1 != message {
                     self.line(&plain(&message))?;
                 }
                 return Ok(Some(Ending::Done));
@@ -194,8 +199,12 @@ impl Screen {
         Ok(None)
     }
 
-    fn say(&mut self, delta: &str) -> io::Result<()> {
-        self.spoke = true;
+    fn say(&mut self, message_id: String, delta: &str) -> io::Result<()> {
+        if self.message.0 != message_id {
+            self.end_words()?;
+            self.message = (message_id, String::new());
+        }
+        self.message.1.push_str(delta);
         self.words.push_str(&plain(delta));
         if let Some(at) = self.words.rfind('\n') {
             let whole: String = self.words.drain(..=at).collect();
@@ -235,6 +244,7 @@ fn step(name: &str, args: &Value) -> String {
 
 /// One line of a length that fits.
 fn cut(text: &str) -> String {
+    let text = text.trim_end();
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().take(SHOWN).collect();
     if short.len() == text.len() { short } else { format!("{short}…") }

@@ -75,3 +75,20 @@ async fn a_log_with_a_hole_is_damaged() {
     let resumed = LogWriter::resume(&directory);
     assert!(matches!(resumed, Err(LogError::Damaged(_))), "{resumed:?}");
 }
+
+#[tokio::test]
+async fn cached_tokens_count_against_the_budget_of_a_run_that_is_taken_up_again() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    let mut all = entries(&["one"]);
+    all[1].event = Event::Usage {
+        input_tokens: 1,
+        output_tokens: 20,
+        cache_read_tokens: 300,
+        cache_write_tokens: 4000,
+    };
+    let mut writer = LogWriter::create(&directory).unwrap();
+    writer.append(&all).await.unwrap();
+    let (_, former) = LogWriter::resume(&directory).unwrap();
+    assert_eq!((former.input_tokens, former.output_tokens, former.spent), (1, 20, 4321));
+}
