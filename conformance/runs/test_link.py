@@ -1,11 +1,13 @@
 """The host link from the inside: it leads to the run's own upstreams and nowhere else."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from dialects import Turn
 from scripts import shell
+from serving import Server, tier
 
 
 def curl(*requests: str) -> str:
@@ -168,3 +170,18 @@ wait; cat out* | wc -c
     assert caller.run(session.body()).message
     assert {request.path for request in session.asked("workspace")} == {f"/v1/n{n}" for n in range(1, 41)}
     assert all(len(request.body) == size for request in session.asked("workspace"))
+
+
+@pytest.mark.parametrize("network", ["none", "internet"])
+def test_the_link_works_in_every_network(walled, workspace, network):
+    if network == "internet" and (tier() != "native" or not shutil.which("nft")):
+        pytest.skip("this network needs the native tier and nft")
+    server = Server("--network", network)
+    try:
+        session = workspace(shell("wc -l < /proc/net/dev"))
+        outcome = server.caller().run(session.body())
+        interfaces = int(outcome.step("shell")["result"]["stdout"]) - 2
+        assert interfaces == {"none": 1, "internet": 2}[network]
+        assert session.order() == ["env", "config"]
+    finally:
+        server.stop()

@@ -25,6 +25,9 @@ PROGRAMS = Path(os.environ.get("MAYFLY_PROGRAMS", ROOT / "target" / "release"))
 FIRST_ID = 0x6000_0000
 # From the far end of the ranges: servers hand them out from the near one.
 RANGES = itertools.count(8191, -1)
+# A user without an account and without any right, for sandboxes that are built without root.
+ORDINARY = 54_321
+AS_ORDINARY = {"user": ORDINARY, "group": ORDINARY, "extra_groups": []}
 # What a keeper may leave in its directory; the server removes it.
 LAST_WORDS = {"spec.json", "door", "keeper", "exit.json"}
 PYTHON = "/usr/bin/python3"
@@ -50,10 +53,15 @@ class Box:
         processes: int = 128,
         link: dict | None = None,
         disk_mib: int = 2048,
+        privilege: str = "root",
     ) -> None:
         self.id = "walls" + secrets.token_hex(6)
         self.without = without
         self.disk_mib = disk_mib
+        self.keeper_is = {}
+        if privilege == "user":
+            first_id = ORDINARY
+            self.keeper_is = AS_ORDINARY
         self.first_id = FIRST_ID + next(RANGES) * census.IDS if first_id is None else first_id
         self.own_ids = first_id is None
         self.own_home = home is None
@@ -61,20 +69,26 @@ class Box:
         self.home = home or Path(tempfile.mkdtemp(prefix="walls-", dir="/tmp"))
         self.state = self.home / self.id
         arguments = ["envd", "--listen-fd", "3"]
-        for number in range(census.group_descriptors()):
-            arguments += ["--group-fd", str(4 + number)]
+        if privilege == "user":
+            arguments.append("--one-user")
+        else:
+            for number in range(census.group_descriptors()):
+                arguments += ["--group-fd", str(4 + number)]
         self.spec = {
             "id": self.id,
             "program": str(PROGRAMS / "mayfly-envd"),
             "arguments": arguments,
             "layers": [str(layer) for layer in layers],
             "host_usr": {"over": None} if host_usr else None,
+            "privilege": privilege,
             "first_id": self.first_id,
             "limits": {"cpus": 2, "memory_mib": memory_mib, "processes": processes},
-            "blank": str(self.home / f"{self.id}.blank"),
             "deadline_ms": int((time.time() + lifetime) * 1000),
             "without": list(without),
         }
+        self.blank = self.home / f"{self.id}.blank"
+        if privilege == "root":
+            self.spec["blank"] = str(self.blank)
         if link:
             number = (self.first_id - FIRST_ID) // census.IDS
             first = ipaddress.IPv4Address(link["outside"]) - 2 * link["number"]
@@ -89,9 +103,13 @@ class Box:
 
     def __enter__(self) -> "Box":
         self.devices = census.devices()
-        make_blank(self.spec["blank"], self.disk_mib)
+        if "blank" in self.spec:
+            make_blank(self.spec["blank"], self.disk_mib)
         self.state.mkdir(mode=0o700)
         (self.state / "spec.json").write_text(json.dumps(self.spec))
+        if self.keeper_is:
+            os.chmod(self.home, 0o711)
+            os.chown(self.state, ORDINARY, ORDINARY)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.door))
         listener.listen(64)
@@ -103,6 +121,7 @@ class Box:
             env={},
             stdin=talk.fileno(),
             stdout=listener.fileno(),
+            **self.keeper_is,
         )
         listener.close()
         talk.close()
@@ -195,7 +214,7 @@ class Box:
             self.keeper.kill()
             self.keeper.wait()
         place = self.home if self.own_home else self.state
-        Path(self.spec["blank"]).unlink(missing_ok=True)
+        self.blank.unlink(missing_ok=True)
         # Not in Python: a tree can be deeper than its stack.
         subprocess.run(["rm", "-rf", "--one-file-system", place], check=True)
 

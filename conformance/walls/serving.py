@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from box import PROGRAMS
+from box import AS_ORDINARY, PROGRAMS
 
 BANNER = re.compile(r"listening on (http://127\.0\.0\.1:\d+)")
 KEY = "e2b_" + secrets.token_hex(20)
@@ -20,7 +20,7 @@ KEY = "e2b_" + secrets.token_hex(20)
 class Server:
     """One run of the server. Leaving the context ends it in order."""
 
-    def __init__(self, data: Path, *arguments: str) -> None:
+    def __init__(self, data: Path, *arguments: str, privilege: str = "root") -> None:
         command = [str(PROGRAMS / "mayfly"), "serve", "--tier", "native", "--listen", "127.0.0.1:0"]
         environment = {"PATH": os.environ["PATH"], "MAYFLY_API_KEY": KEY, "MAYFLY_LOG": "warn"}
         # Networks are for tests that bring a host of their own.
@@ -33,6 +33,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
+            **(AS_ORDINARY if privilege == "user" else {}),
         )
         self.url = ""
         self.listening = threading.Event()
