@@ -17,7 +17,7 @@ use crate::{
     report::Finding,
     round_trip::median,
     server::Server,
-    start::{children, echo, private_kib},
+    start::{descendants_kib, echo, private_kib},
 };
 
 const ROUNDS: usize = 30;
@@ -132,19 +132,10 @@ pub(crate) fn waiting() -> Result<Finding> {
         connection.lines_until("/stream", ENVELOPE, &body, |line| line.contains("waiting"))?;
     }
     let share = private_kib(server.pid())?.saturating_sub(before);
-    let mut inside = 0;
-    for keeper in children(server.pid())? {
-        inside += private_kib(keeper)?;
-        for init in children(keeper)? {
-            inside += private_kib(init)?;
-            for agent in children(init)? {
-                inside += private_kib(agent)?;
-            }
-        }
-    }
+    let inside = descendants_kib(server.pid())?;
     let each = (inside + share) as f64 / WAITING as f64 / 1024.0;
     Ok(Finding {
-        what: "50 runs that wait: keeper, envd, agent and their share of the server (USS)",
+        what: "50 runs that wait: keeper, envd, agent, its script and their share of the server (USS)",
         ours: format!("{each:.2} MiB each"),
         peer: "none".to_owned(),
         ratio: format!("{} KiB of it in the server", share / WAITING as u64),

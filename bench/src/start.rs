@@ -113,13 +113,7 @@ pub(crate) fn idle() -> Result<Finding> {
         server.create()?;
     }
     let share = private_kib(server.pid())?.saturating_sub(before);
-    let mut sandboxes = 0;
-    for keeper in children(server.pid())? {
-        sandboxes += private_kib(keeper)?;
-        for init in children(keeper)? {
-            sandboxes += private_kib(init)?;
-        }
-    }
+    let sandboxes = descendants_kib(server.pid())?;
     let each = (sandboxes + share) as f64 / IDLE as f64 / 1024.0;
     Ok(Finding {
         what: "200 idle native sandboxes: keeper, envd and their share of the server (USS)",
@@ -143,7 +137,16 @@ pub(crate) fn private_kib(pid: u32) -> Result<u64> {
     Ok(private.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum())
 }
 
-pub(crate) fn children(pid: u32) -> Result<Vec<u32>> {
+/// Of all processes below that one.
+pub(crate) fn descendants_kib(pid: u32) -> Result<u64> {
+    let mut total = 0;
+    for child in children(pid)? {
+        total += private_kib(child)? + descendants_kib(child)?;
+    }
+    Ok(total)
+}
+
+fn children(pid: u32) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let list = fs::read_to_string(task?.path().join("children"))?;

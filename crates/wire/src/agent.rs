@@ -13,8 +13,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Secret;
 use crate::run::RunId;
+use crate::{Secret, exposed};
 
 pub use config::{
     AgentConfig, AssetsRef, Caller, Content, HarnessRef, McpServer, Message, ModelConfig, Part,
@@ -142,26 +142,7 @@ where
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 
-/// A secret on the wire. Spelled out at each field, so that no secret is
-/// written by accident.
-mod exposed {
-    use super::{Deserialize, Deserializer, Secret, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        secret: &Secret<String>,
-        into: S,
-    ) -> Result<S::Ok, S::Error> {
-        into.serialize_str(secret.expose())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Secret<String>, D::Error> {
-        String::deserialize(from).map(Secret::new)
-    }
-}
-
-/// The same for a secret that may be missing.
+/// A secret that may be missing, written in the open like [`exposed`].
 mod maybe_exposed {
     use super::{Deserialize, Deserializer, Secret, Serialize, Serializer};
 

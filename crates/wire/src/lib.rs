@@ -32,5 +32,5 @@ pub use envelope::{
 };
 pub use id::{BadId, SandboxId};
 pub use output::{Stream, encode_data, events_in, next_event};
-pub use secret::Secret;
+pub use secret::{Secret, exposed};
 pub use text::TextDecoder;

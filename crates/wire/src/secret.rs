@@ -23,3 +23,22 @@ impl<T> fmt::Debug for Secret<T> {
         f.write_str("•••")
     }
 }
+
+/// For `#[serde(with = "exposed")]`: a secret that is written in the open, in a
+/// document that is one itself. Spelled out at each field, so that none is
+/// written by accident.
+pub mod exposed {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Secret;
+
+    /// Writes the secret.
+    pub fn serialize<S: Serializer>(secret: &Secret<String>, into: S) -> Result<S::Ok, S::Error> {
+        into.serialize_str(secret.expose())
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret<String>, D::Error> {
+        String::deserialize(from).map(Secret::new)
+    }
+}

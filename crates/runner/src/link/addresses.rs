@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use wire::{
     Secret,
     agent::{Provider, SkillId, SkillVersion},
+    exposed,
 };
 
 use super::target::Target;
@@ -236,25 +237,6 @@ fn text(object: &Map<String, Value>, part: &str, field: &str) -> Result<Option<S
 
 fn bad(field: &str, problem: impl ToString) -> BadConfig {
     BadConfig { field: field.to_owned(), problem: problem.to_string() }
-}
-
-/// A secret inside a sealed document, the only place where one is written.
-mod exposed {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use wire::Secret;
-
-    pub(super) fn serialize<S: Serializer>(
-        secret: &Secret<String>,
-        into: S,
-    ) -> Result<S::Ok, S::Error> {
-        into.serialize_str(secret.expose())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Secret<String>, D::Error> {
-        String::deserialize(from).map(Secret::new)
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{SkillRef, exposed, maybe_exposed, null_is_empty};
-use crate::Secret;
+use super::{SkillRef, maybe_exposed, null_is_empty};
+use crate::{Secret, exposed};
 
 /// The definition of an agent, or of one turn of the Assistant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
