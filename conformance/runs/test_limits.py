@@ -33,6 +33,13 @@ def test_the_cap_of_the_server_holds_for_runs_that_ask_for_more(host, workspace)
         server.stop()
 
 
+def test_a_config_can_lower_the_cap(caller, workspace):
+    session = workspace(shell("sleep 60", max_runtime_sec=1))
+    assert "1 s" in caller.run(session.body()).error("runtime_exceeded")
+    inline = {"prompt": "go", "config": shell("sleep 60", max_runtime_sec=1)}
+    assert "1 s" in caller.run(inline).error("runtime_exceeded")
+
+
 def test_the_standard_cap_is_eight_hours(caller, workspace):
     run = caller.json("/runs/" + caller.run(workspace().body()).run_id)
     started, deadline = (datetime.fromisoformat(run[name]) for name in ("started_at", "deadline"))

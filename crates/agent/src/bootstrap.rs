@@ -10,14 +10,13 @@ mod skills;
 
 use std::path::{Path, PathBuf};
 
-use wire::Secret;
 use wire::agent::{AgentConfig, AgentEnv, Bootstrap, Caller, Source};
 use wire::run::{ErrorCode, Level};
 
 use crate::emit::Emitter;
 use crate::failure::Failure;
 use crate::session::{Session, Variables};
-use crate::writeback;
+use crate::writeback::{self, Taker};
 
 pub(crate) use callback::reason;
 pub(crate) use download::hex;
@@ -29,8 +28,8 @@ const BUILTIN: &str = "builtin";
 /// A session that can begin.
 pub(crate) struct Ready {
     pub(crate) session: Session,
-    /// The token for what lies in the assets directory at the end.
-    pub(crate) upload: Option<Secret<String>>,
+    /// Who takes what lies in the assets directory at the end.
+    pub(crate) upload: Option<Taker>,
     /// What the setup script left running, for as long as the agent lives.
     pub(crate) _background: Option<Background>,
 }
@@ -48,10 +47,9 @@ pub(crate) async fn prepare(bootstrap: Bootstrap, out: &Emitter) -> Result<Ready
         Source::Callbacks { otp_setup, otp_run, otp_upload } => {
             let env = callback::env(&link, &otp_setup, &limits).await?;
             let config = callback::config(&link, &otp_run, &limits).await?;
-            (env, config, otp_upload)
+            (env, config, otp_upload.map(Taker::Workspace))
         }
-        // Without a workspace the host keeps the files; it needs no token for that.
-        Source::Inline { env, config } => (env, *config, Some(Secret::new(String::new()))),
+        Source::Inline { env, config } => (env, *config, Some(Taker::Host)),
     };
     check_harness(&harness)?;
     check_caller(chat_id.as_deref(), &config)?;

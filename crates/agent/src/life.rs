@@ -55,8 +55,8 @@ fn begin(out: &Emitter) -> Result<String, Failure> {
 async fn work(bootstrap: Bootstrap, out: &Emitter) -> Result<String, Failure> {
     let Ready { session, upload, _background } = bootstrap::prepare(bootstrap, out).await?;
     let outcome = turn::run(&session, out).await;
-    if let Some(otp) = upload {
-        writeback::write_back(&session, &otp, out).await;
+    if let Some(taker) = upload {
+        writeback::write_back(&session, &taker, out).await;
     }
     outcome
 }

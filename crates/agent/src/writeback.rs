@@ -1,5 +1,5 @@
-//! What lies in the assets directory at the end goes back to the workspace:
-//! once, before the terminal event, with the upload token.
+//! What lies in the assets directory at the end goes back to the caller:
+//! once, before the terminal event, to its workspace or to the host for it.
 //!
 //! It is a step like any other. When it fails the step says why, and the run's
 //! result goes out all the same. With nothing to send nothing is asked, and the
@@ -33,6 +33,15 @@ pub(crate) const DIRECTORY: &str = "assets";
 /// Largest answer of the workspace.
 const ANSWER_BYTES: u64 = 1 << 20;
 
+/// Who takes the files.
+#[derive(Clone, Debug)]
+pub(crate) enum Taker {
+    /// The caller's workspace, for its one-time token.
+    Workspace(Secret<String>),
+    /// The host, for a caller without one. It knows its sandbox by the link.
+    Host,
+}
+
 /// Why files were not written back.
 #[derive(Debug, thiserror::Error)]
 enum WritebackError {
@@ -49,7 +58,7 @@ enum WritebackError {
 }
 
 /// Writes back what there is.
-pub(crate) async fn write_back(session: &Session, otp: &Secret<String>, out: &Emitter) {
+pub(crate) async fn write_back(session: &Session, taker: &Taker, out: &Emitter) {
     let directory = session.workspace_dir.join(DIRECTORY);
     let collected = collect(&directory, &session.limits, |skipped| {
         out.log(Level::Warn, format!("not written back: {skipped}"));
@@ -61,7 +70,7 @@ pub(crate) async fn write_back(session: &Session, otp: &Secret<String>, out: &Em
     let names = assets.as_ref().map(|assets| assets.iter().map(Asset::shown).collect::<Value>());
     let step = out.step(STEP, json!({"files": names.unwrap_or_else(|_| json!([]))}));
     let sent = match assets {
-        Ok(assets) => send(&assets, session, otp).await,
+        Ok(assets) => send(&assets, session, taker).await,
         Err(err) => Err(err.into()),
     };
     match sent {
@@ -76,15 +85,17 @@ pub(crate) async fn write_back(session: &Session, otp: &Secret<String>, out: &Em
 async fn send(
     assets: &[Asset],
     session: &Session,
-    otp: &Secret<String>,
+    taker: &Taker,
 ) -> Result<(Value, Vec<wire::run::UploadedFile>), WritebackError> {
     let form = Form::new(assets);
     let patience =
         Duration::from_millis(session.limits.callback_timeout_ms) + allowance(form.length());
-    let request = Request::post(format!("{}/agent/results", session.link))
-        .header(header::AUTHORIZATION, otp.expose())
-        .header(header::CONTENT_TYPE, form.content_type())
-        .body(form.into_body())?;
+    let mut request = Request::post(format!("{}/agent/results", session.link))
+        .header(header::CONTENT_TYPE, form.content_type());
+    if let Taker::Workspace(otp) = taker {
+        request = request.header(header::AUTHORIZATION, otp.expose());
+    }
+    let request = request.body(form.into_body())?;
     let answer = link_http::send(request, patience).await?;
     let status = answer.status;
     let body = answer.read_whole(ANSWER_BYTES, patience).await;

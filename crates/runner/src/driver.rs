@@ -8,11 +8,12 @@
 //! Whatever happens, the log gets exactly one terminal event; what it says of a
 //! death is in `verdict`. A run that is left to the next server gets none here.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use chrono::Utc;
+use chrono::{DateTime, TimeDelta, Utc};
 use sandbox::Sandbox;
-use tokio::sync::mpsc;
+use store::RunRow;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
@@ -81,8 +82,8 @@ impl Driver {
         let serving = link::serve(opening::connections(link), Arc::clone(&upstreams), note);
         // Ends with this function, and every connection through it too.
         let _serving = AbortOnDropHandle::new(office.tasks.spawn(serving));
-        let left = (run.row().deadline - Utc::now()).to_std().unwrap_or_default();
-        let cap = tokio::time::sleep(left);
+        let mut deadline = deadline(run.row(), &upstreams);
+        let cap = tokio::time::sleep(left(deadline));
         tokio::pin!(cap);
         let telling =
             opening::tell(Arc::clone(&office), Arc::clone(&run), Arc::clone(&sandbox), bootstrap);
@@ -92,10 +93,12 @@ impl Driver {
             let verdict = tokio::select! {
                 biased;
                 order = run.asked() => Some(verdict::of_order(order)),
-                () = &mut cap => Some(verdict::runtime_exceeded(run.row())),
+                () = &mut cap => Some(verdict::runtime_exceeded(run.row(), deadline)),
                 Some(note) = notes.recv() => match note {
                     Note::ConfigPassed => {
                         opening::keep(&office, &run, &upstreams).await;
+                        deadline = self::deadline(run.row(), &upstreams);
+                        cap.as_mut().reset(Instant::now() + left(deadline));
                         None
                     }
                     Note::Usage(usage) => self.book.count(usage).await,
@@ -116,4 +119,15 @@ impl Driver {
             }
         }
     }
+}
+
+/// When the run's time is over: as dispatched, or earlier if its config says so.
+fn deadline(row: &RunRow, upstreams: &Upstreams) -> DateTime<Utc> {
+    let runtime = upstreams.max_runtime().and_then(|runtime| TimeDelta::from_std(runtime).ok());
+    let by_config = runtime.and_then(|runtime| row.started_at.checked_add_signed(runtime));
+    by_config.map_or(row.deadline, |by_config| by_config.min(row.deadline))
+}
+
+fn left(deadline: DateTime<Utc>) -> Duration {
+    (deadline - Utc::now()).to_std().unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use chrono::{DateTime, Utc};
 use sandbox::{EndReason, ProcessError, Sandbox};
 use store::RunRow;
 use tokio::time::timeout;
@@ -34,8 +35,8 @@ pub(crate) fn of_order(order: Order) -> Verdict {
 }
 
 /// The cap was reached.
-pub(crate) fn runtime_exceeded(row: &RunRow) -> Verdict {
-    let seconds = (row.deadline - row.started_at).num_seconds();
+pub(crate) fn runtime_exceeded(row: &RunRow, deadline: DateTime<Utc>) -> Verdict {
+    let seconds = (deadline - row.started_at).num_seconds();
     error(ErrorCode::RuntimeExceeded, format!("the run took longer than {seconds} s"))
 }
 

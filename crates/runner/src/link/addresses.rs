@@ -24,6 +24,9 @@ pub(super) struct Addresses {
     /// One for each server of the config; those inside the sandbox have none.
     pub(super) mcp: Vec<Option<Mcp>>,
     pub(super) workspace: Option<Target>,
+    /// Not an address, but as little for the sandbox alone to know.
+    #[serde(default)]
+    pub(super) max_runtime_sec: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,6 +80,8 @@ pub(super) fn take(
         model: take_model(config)?,
         mcp: take_mcp(config, link)?,
         workspace: take_place(config, "workspace", &format!("{link}/workspace"), agent)?,
+        // One that is no number is the agent's to refuse.
+        max_runtime_sec: config.get("max_runtime_sec").and_then(Value::as_u64),
     })
 }
 

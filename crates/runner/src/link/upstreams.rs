@@ -102,6 +102,11 @@ impl Upstreams {
         Upstreams { kept_in: Some(directory), ..self }
     }
 
+    /// How long the config says that the run may take, once it has passed.
+    pub fn max_runtime(&self) -> Option<Duration> {
+        self.addresses()?.max_runtime_sec.map(Duration::from_secs)
+    }
+
     /// Tokens used so far.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
