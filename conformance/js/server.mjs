@@ -39,7 +39,8 @@ export async function startServer() {
       left = processesOf(data)
     }
     const sandboxes = `${data}/sandboxes`
-    const directories = existsSync(sandboxes) ? readdirSync(sandboxes) : []
+    // The server keeps blank disks in a directory that no sandbox is named like.
+    const directories = existsSync(sandboxes) ? readdirSync(sandboxes).filter((name) => !name.startsWith(".")) : []
     rmSync(data, { recursive: true })
     if (code !== 0) throw new Error(`the server ended with ${code}`)
     if (left.length > 0) throw new Error(`processes left behind: ${left}`)

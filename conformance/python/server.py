@@ -91,7 +91,8 @@ class Server:
             code = "a SIGKILL, because SIGINT did not end it within 30 s"
         left = wait_until(lambda: not processes_of(self.data), 5) or processes_of(self.data)
         sandboxes = self.data / "sandboxes"
-        directories = sorted(path.name for path in sandboxes.iterdir()) if sandboxes.exists() else []
+        # The server keeps blank disks in a directory that no sandbox is named like.
+        directories = sorted(path.name for path in sandboxes.glob("[!.]*"))
         log = self.log()
         self.errors.close()
         shutil.rmtree(self.data)

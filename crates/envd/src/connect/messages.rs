@@ -1,5 +1,7 @@
 //! Reads the messages of a request, never more of it than a message may have.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
@@ -12,6 +14,8 @@ use wire::{
 const ENVELOPE_HEADER: usize = 5;
 /// Bytes after which a body that is too long is not read any further.
 const DISCARDED: usize = 64 << 20;
+/// How long a refused client may take to see that it is.
+const REFUSAL: Duration = Duration::from_millis(100);
 
 /// Reads the message of a unary call: the whole body, which may be packed.
 pub(crate) async fn read_whole(
@@ -63,6 +67,14 @@ impl Messages {
     pub(crate) fn new(headers: &HeaderMap, body: Incoming) -> Result<Messages, ConnectError> {
         Packing::of(headers.get("connect-content-encoding"))?;
         Ok(Messages { body, decoder: EnvelopeDecoder::new(MESSAGE_LIMIT) })
+    }
+
+    /// Reads on for a moment and throws it away. A connection that is closed on
+    /// a client that still writes can take the answer with it.
+    pub(crate) async fn discard(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.body.frame().await {} };
+        // One that goes on writing is refused all the same.
+        let _ = tokio::time::timeout(REFUSAL, rest).await;
     }
 
     /// The next message; `None` when the client has sent its last.

@@ -40,6 +40,14 @@ pub(super) async fn stream_input(
     body: Incoming,
 ) -> Result<Answer, ConnectError> {
     let mut messages = Messages::new(headers, body)?;
+    let fed = feed(daemon, codec, &mut messages).await;
+    if fed.is_err() {
+        messages.discard().await;
+    }
+    fed.map(|()| single(codec, &codec.encode(&StreamInputResponse {})))
+}
+
+async fn feed(daemon: &Daemon, codec: Codec, messages: &mut Messages) -> Result<(), ConnectError> {
     let mut command: Option<Rc<Command>> = None;
     while let Some(payload) = messages.next().await? {
         let request: StreamInputRequest = codec.decode(&payload)?;
@@ -61,7 +69,7 @@ pub(super) async fn stream_input(
     if command.is_none() {
         return Err(invalid("request has no message"));
     }
-    Ok(single(codec, &codec.encode(&StreamInputResponse {})))
+    Ok(())
 }
 
 pub(super) fn close_stdin(
