@@ -30,7 +30,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::{CommandReason, ControlMessage, Init, Outcome};
 
 use crate::{
-    Listen, Options,
+    Identities, Listen, Options,
     command::Command,
     control::{Control, Ticket},
     exit::Exit,
@@ -75,6 +75,8 @@ pub enum DaemonError {
 pub(crate) struct Daemon {
     /// Home of commands that run as our own user.
     pub(crate) home: Option<PathBuf>,
+    /// Who commands can be.
+    pub(crate) identities: Identities,
     /// Put before every command.
     pub(crate) wrap: Vec<OsString>,
     /// The only variable of ours that commands get.
@@ -163,6 +165,7 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: descriptors.maximum });
     let daemon = Rc::new(Daemon {
         home: options.home,
+        identities: options.identities,
         wrap: options.wrap,
         groups,
         path: std::env::var_os("PATH"),

@@ -40,4 +40,4 @@ mod reaper;
 mod teardown;
 
 pub use daemon::{DaemonError, run};
-pub use options::{Invocation, Listen, Options, OptionsError};
+pub use options::{Identities, Invocation, Listen, Options, OptionsError};

@@ -1,4 +1,4 @@
-//! The command line. It has seven options, so it is read by hand: the daemon is
+//! The command line. It has eight options, so it is read by hand: the daemon is
 //! in every sandbox and stays small.
 
 use std::{ffi::OsString, os::fd::RawFd, path::PathBuf};
@@ -19,12 +19,24 @@ pub struct Options {
     pub listen: Listen,
     /// Home of commands that run as our own user; the passwd file's when absent.
     pub home: Option<PathBuf>,
+    /// Who commands can be.
+    pub identities: Identities,
     /// Inherited `cgroup.procs` files: every command joins these groups.
     pub groups: Vec<RawFd>,
     /// Inherited file of those groups that counts who was killed for memory.
     pub memory: Option<RawFd>,
     /// Put before every command's arguments, such as `jexec -l -U root e2b-7`.
     pub wrap: Vec<OsString>,
+}
+
+/// Who commands can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identities {
+    /// Any account, if we are root, and else our own.
+    Many,
+    /// Our own user, by the name and with the home of any account: there is no
+    /// other id to become.
+    One,
 }
 
 /// Where connections come from.
@@ -55,7 +67,7 @@ pub enum OptionsError {
     /// An option that does not exist.
     #[error(
         "option {0:?} is not known; there are --listen-fd, --tunnel, --group-fd, --memory-fd, \
-         --home, --wrap and --version"
+         --home, --one-user, --wrap and --version"
     )]
     Unknown(OsString),
 }
@@ -70,6 +82,7 @@ impl Options {
         let mut groups = Vec::new();
         let mut memory = None;
         let mut home = None;
+        let mut identities = Identities::Many;
         let mut wrap = Vec::new();
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
@@ -93,6 +106,7 @@ impl Options {
                     }
                     home = Some(path);
                 }
+                Some("--one-user") => identities = Identities::One,
                 Some("--wrap") => {
                     wrap.push(arguments.next().ok_or(OptionsError::NoValue("--wrap"))?);
                 }
@@ -100,7 +114,7 @@ impl Options {
             }
         }
         let listen = listen.ok_or(OptionsError::NoListener)?;
-        Ok(Invocation::Serve(Options { listen, groups, memory, home, wrap }))
+        Ok(Invocation::Serve(Options { listen, home, identities, groups, memory, wrap }))
     }
 }
 
@@ -112,7 +126,7 @@ fn descriptor(option: &'static str, value: Option<OsString>) -> Result<RawFd, Op
 
 #[cfg(test)]
 mod tests {
-    use super::{Invocation, Listen, Options, OptionsError};
+    use super::{Identities, Invocation, Listen, Options, OptionsError};
 
     #[track_caller]
     fn check(line: &str, expected: Result<Invocation, OptionsError>) {
@@ -127,11 +141,12 @@ mod tests {
             groups: vec![4, 5],
             memory: Some(6),
             home: Some("/home/user".into()),
+            identities: Identities::One,
             wrap: vec!["jexec".into(), "-l".into()],
         };
         check(
             "--wrap jexec --listen-fd 3 --group-fd 4 --home /home/user --group-fd 5 --wrap -l \
-             --memory-fd 6",
+             --memory-fd 6 --one-user",
             Ok(Invocation::Serve(options)),
         );
     }
@@ -143,6 +158,7 @@ mod tests {
             groups: Vec::new(),
             memory: None,
             home: None,
+            identities: Identities::Many,
             wrap: Vec::new(),
         };
         check("--tunnel", Ok(Invocation::Serve(options)));

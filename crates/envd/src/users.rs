@@ -2,7 +2,8 @@
 //! binary has no name service, and sandboxes have nothing but files.
 //!
 //! Without a name, and under the name `user` where no such account exists, a
-//! command runs as we do: the `process` tier has no users of its own.
+//! command runs as we do: the `process` tier has no users of its own. Where a
+//! sandbox has one id only, it does so under every name.
 
 use std::{
     fs::File,
@@ -12,6 +13,8 @@ use std::{
 };
 
 use rustix::process::geteuid;
+
+use crate::options::Identities;
 
 /// Bytes read of each file: a sandbox's root can make them as long as it likes.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -74,6 +77,7 @@ impl Accounts {
         &self,
         name: &str,
         own_home: Option<&Path>,
+        identities: Identities,
     ) -> Result<Identity, IdentityError> {
         let Some(entry) = self.entries().find(|entry| entry.name == name) else {
             if name == DEFAULT_USER {
@@ -84,6 +88,12 @@ impl Accounts {
         if entry.uid == geteuid().as_raw() {
             let home = own_home.map_or(entry.home, Path::to_owned);
             return Ok(Identity { name: entry.name, home, switch: None });
+        }
+        match identities {
+            Identities::Many => {}
+            Identities::One => {
+                return Ok(Identity { name: entry.name, home: entry.home, switch: None });
+            }
         }
         if !geteuid().is_root() {
             return Err(IdentityError::NotRoot(name.to_owned()));
@@ -152,7 +162,11 @@ mod tests {
 
     use rustix::process::geteuid;
 
-    use super::{Accounts, IdentityError, Switch};
+    use super::{
+        Accounts,
+        Identities::{self, Many},
+        IdentityError, Switch,
+    };
 
     const GROUP: &[u8] =
         b"root:x:0:\nuser:x:1000:\nsudo:x:27:root,user\nweird:x:\nwww:x:33:user2\n";
@@ -165,7 +179,7 @@ mod tests {
     fn an_account_is_read_with_its_groups() {
         let accounts =
             accounts("broken:x:no:1\n\nuser:x:54321:1000:A User,,,:/home/user:/bin/sh\n");
-        let found = accounts.named("user", Some(Path::new("/elsewhere")));
+        let found = accounts.named("user", Some(Path::new("/elsewhere")), Many);
         if !geteuid().is_root() {
             assert_eq!(found, Err(IdentityError::NotRoot("user".into())));
             return;
@@ -178,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_default_user_is_ourselves_where_it_has_no_account() {
-        let identity = accounts("").named("user", Some(Path::new("/box"))).unwrap();
+        let identity = accounts("").named("user", Some(Path::new("/box")), Many).unwrap();
         assert_eq!(identity.home, Path::new("/box"));
         assert_eq!(identity.switch, None);
         assert_eq!(identity.name, geteuid().as_raw().to_string());
@@ -186,15 +200,25 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_by_name() {
-        let error = accounts("user:x:1:1::/:").named("nobody2", None).unwrap_err();
+        let error = accounts("user:x:1:1::/:").named("nobody2", None, Many).unwrap_err();
         assert_eq!(error.to_string(), "invalid username: 'nobody2'");
+    }
+
+    #[test]
+    fn where_there_is_one_id_every_account_is_ours_with_a_home_of_its_own() {
+        let accounts = accounts("user:x:54321:1000::/home/user:/bin/sh\n");
+        let named = |name| accounts.named(name, None, Identities::One);
+        let identity = named("user").unwrap();
+        assert_eq!((identity.name.as_str(), identity.switch), ("user", None));
+        assert_eq!(identity.home, Path::new("/home/user"));
+        assert_eq!(named("nobody2"), Err(IdentityError::Unknown("nobody2".into())));
     }
 
     #[test]
     fn our_own_account_keeps_the_home_we_were_given() {
         let uid = geteuid().as_raw();
         let accounts = accounts(&format!("me:x:{uid}:4711::/home/me:/bin/sh"));
-        let identity = accounts.named("me", Some(Path::new("/box"))).unwrap();
+        let identity = accounts.named("me", Some(Path::new("/box")), Many).unwrap();
         assert_eq!((identity.home.as_path(), identity.switch), (Path::new("/box"), None));
         assert_eq!(accounts.own(None).home, Path::new("/home/me"));
     }

@@ -47,6 +47,16 @@ pub enum Error {
         /// What it needs.
         what: &'static str,
     },
+    /// This host lets nobody but root build walls.
+    #[error(
+        "this host lets an ordinary user build no walls: {detail}; run as root, or allow user \
+         namespaces (the sysctls `user.max_user_namespaces`, `kernel.unprivileged_userns_clone` \
+         and `kernel.apparmor_restrict_unprivileged_userns`; in a container also its profile)"
+    )]
+    NotWithoutRoot {
+        /// What was tried.
+        detail: String,
+    },
     /// The tier cannot do this at all.
     #[error("tier `{tier}` cannot {what}")]
     Unsupported {

@@ -16,10 +16,13 @@ mod tree;
 mod walls;
 
 pub use error::Error;
-pub use native::{HostUsr, Limits, Native, Wired, Wiring, disk_limit, find_nft, keep};
+pub use native::{
+    HostUsr, Limits, Native, Privilege, Wired, Wiring, disk_limit, find_nft, is_trial, keep,
+    try_without_root,
+};
 pub use network::{BadCidr, Cidr, Network};
 pub use oci::{Contained, Oci, Runtime};
 pub use process::Process;
 pub use removal::remove_tree;
 pub use tier::{BadTier, Tier};
-pub use walls::{Birth, Ended, Found, Instance, Listen, Plan, Root, Walls};
+pub use walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Root, Walls};

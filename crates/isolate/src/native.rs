@@ -23,10 +23,12 @@ mod root;
 mod rules;
 mod seccomp;
 mod stock;
+mod trial;
 mod users;
 
 pub use keeper::keep;
 pub use link::{Wired, Wiring, find_nft};
-pub use spec::{HostUsr, Limits};
+pub use spec::{HostUsr, Limits, Privilege};
 pub use stock::disk_limit;
+pub use trial::{is_trial, try_without_root};
 pub use walls::Native;

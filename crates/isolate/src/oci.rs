@@ -36,9 +36,9 @@ use wire::SandboxId;
 
 use self::{contained::clear, ground::Ground, programs::Programs, runtime::Caller};
 use crate::{
-    Error, Limits,
+    Error, Limits, Privilege,
     native::cgroup::{Cgroup, Layout},
-    walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
+    walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Walls},
 };
 
 pub use self::{contained::Contained, runtime::Runtime};
@@ -70,7 +70,7 @@ impl Oci {
         DirBuilder::new().mode(0o700).recursive(true).create(&books).map_err(failed("create"))?;
         // Runtimes and mounts want whole paths.
         let root = root.canonicalize().map_err(failed("find"))?;
-        let layout = Layout::of_host().map_err(|source| Error::Host {
+        let layout = Layout::of_host(Privilege::Root).map_err(|source| Error::Host {
             what: "the cgroups of this host could not be read",
             source,
         })?;
@@ -123,7 +123,13 @@ impl Oci {
                 return Err(Error::Spawn { program: plan.program.to_owned(), source });
             }
         }
-        let birth = Birth { listen: Listen::Tunnel, groups: Vec::new(), memory: None, home: None };
+        let birth = Birth {
+            listen: Listen::Tunnel,
+            groups: Vec::new(),
+            memory: None,
+            home: None,
+            identities: Identities::Many,
+        };
         let arguments = (plan.arguments)(&birth);
         let runtime = self.caller.runtime;
         let config = bundle::config(runtime, plan.id.as_str(), &arguments, plan.limits);

@@ -38,7 +38,7 @@ use crate::{
     Error, Network, Tier,
     removal::remove_tree,
     tree::kill_tree,
-    walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
+    walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Walls},
 };
 
 /// How long a child may take to clean up after itself before it is killed.
@@ -109,6 +109,7 @@ impl Process {
             groups: Vec::new(),
             memory: None,
             home: Some(prepared.directory.join("home")),
+            identities: Identities::Many,
         };
         prepared.start(plan.program, &(plan.arguments)(&birth))
     }

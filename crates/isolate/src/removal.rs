@@ -5,17 +5,23 @@
 //! with a few ten thousand levels it would take the remover down. Here every
 //! directory that is found is moved up to the top before it is emptied, so two
 //! descriptors are enough for any tree. No link is followed.
+//!
+//! Root gets into every directory. Anybody else opens up his own first.
 
 use std::{
     ffi::{CStr, CString},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::Path,
 };
 
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat},
+    fs::{
+        AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat_with,
+        unlinkat,
+    },
     io::Errno,
+    process::geteuid,
 };
 
 const DIRECTORY: OFlags =
@@ -34,7 +40,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
             break;
         }
         for name in directories {
-            let directory = openat(&top, &name, DIRECTORY, Mode::empty())?;
+            let directory = open(&top, &name)?;
             for inner in remove_files(&directory)? {
                 move_up(&directory, &inner, &top, &mut names)?;
             }
@@ -42,6 +48,28 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         }
     }
     Ok(unlinkat(rustix::fs::CWD, path, AtFlags::REMOVEDIR)?)
+}
+
+/// Opens a directory in such a way that it can be emptied.
+fn open(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    open_up(parent, name)?;
+    Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
+}
+
+/// Lets its owner into a directory, and says whether that changed anything. It
+/// is never tried as root, whom no mode keeps out.
+fn open_up(parent: &OwnedFd, name: &CStr) -> io::Result<bool> {
+    if geteuid().is_root() {
+        return Ok(false);
+    }
+    // By a descriptor that needs no permission, as a name could be a link's.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(parent, name, flags, Mode::empty())?;
+    if Mode::from_raw_mode(fstat(&directory)?.st_mode).contains(Mode::RWXU) {
+        return Ok(false);
+    }
+    chmod(format!("/proc/self/fd/{}", directory.as_raw_fd()), Mode::RWXU)?;
+    Ok(true)
 }
 
 /// Removes what is not a directory, and returns the names of those that are.
@@ -73,6 +101,8 @@ fn move_up(from: &OwnedFd, name: &CStr, top: impl AsFd, names: &mut u64) -> io::
         let free = names.to_string();
         match renameat_with(from, name, &top, free.as_str(), RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => {}
+            // A directory that moves is written to: its parent is an entry of it.
+            Err(Errno::ACCESS) if open_up(from, name)? => {}
             result => return Ok(result?),
         }
     }

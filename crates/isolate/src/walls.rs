@@ -93,6 +93,17 @@ pub struct Birth {
     pub memory: Option<i32>,
     /// Its home on the host, for the tier without a file tree of its own.
     pub home: Option<PathBuf>,
+    /// Who its commands can be.
+    pub identities: Identities,
+}
+
+/// Who a program's commands can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identities {
+    /// Whoever the program may become.
+    Many,
+    /// The program's own user, by every name: there is no other id.
+    One,
 }
 
 /// Where a program's connections come from.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use isolate::Tier;
+use isolate::{Privilege, Tier};
 use runner::link::AddressPolicy;
 use wire::Secret;
 
@@ -34,6 +34,7 @@ pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) tier: Tier,
+    pub(crate) privilege: Privilege,
     pub(crate) network: Network,
     pub(crate) domain: Option<String>,
     pub(crate) envd: PathBuf,
@@ -88,8 +89,8 @@ pub(crate) enum ConfigError {
     )]
     InsecureInPublic(SocketAddr),
     #[error(
-        "tier `{0}` needs root, to build walls; run as root, or use --tier process, which has no \
-         walls, with code you trust"
+        "tier `{0}` needs root, to build walls; run as root, or use --tier native, which does with \
+         less"
     )]
     WallsNeedRoot(Tier),
     #[error(
@@ -118,8 +119,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) beside: &'a Path,
     /// Whether there is a file.
     pub(crate) exists: &'a dyn Fn(&Path) -> bool,
-    /// Whether we run as root.
-    pub(crate) is_root: bool,
+    /// What walls can be built with.
+    pub(crate) privilege: Privilege,
 }
 
 /// Merges the flags with this process's environment and the file they name.
@@ -147,7 +148,7 @@ impl ServeConfig {
         let surroundings = Surroundings {
             beside: &beside_executable()?,
             exists: &Path::exists,
-            is_root: nix::unistd::geteuid().is_root(),
+            privilege: Privilege::of_process(),
         };
         settings.resolve(given_key()?, &surroundings)
     }
@@ -188,8 +189,11 @@ impl Layer {
         let exists = surroundings.exists;
         let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3000)));
         let tier = self.tier.unwrap_or(Tier::Native);
-        if tier.has_walls() && !surroundings.is_root {
-            return Err(ConfigError::WallsNeedRoot(tier));
+        match (tier, surroundings.privilege) {
+            (Tier::Gvisor | Tier::Runc, Privilege::User) => {
+                return Err(ConfigError::WallsNeedRoot(tier));
+            }
+            (Tier::Process | Tier::Native, Privilege::User) | (_, Privilege::Root) => {}
         }
         let access = match self.insecure {
             // The flag is explicit, so it wins over a key left in the environment.
@@ -223,6 +227,7 @@ impl Layer {
         Ok(ServeConfig {
             listen,
             tier,
+            privilege: surroundings.privilege,
             network,
             access,
             envd,

@@ -11,6 +11,7 @@ mod tiers;
 
 use std::process::ExitCode;
 
+use isolate::Privilege;
 use serde::Serialize;
 
 use crate::cli::DoctorArguments;
@@ -70,13 +71,13 @@ pub(crate) fn command(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         host::disk_limit(),
         host::open_files(),
     ];
-    let is_root = nix::unistd::geteuid().is_root();
+    let privilege = Privilege::of_process();
     let all: Vec<&Check> = needed.iter().chain(&checks).collect();
     let mut rows = vec![
-        tiers::native(&all, is_root),
+        tiers::native(&all, privilege),
         tiers::process(&needed),
-        tiers::gvisor(&all, is_root),
-        tiers::runc(&all, is_root),
+        tiers::gvisor(&all, privilege),
+        tiers::runc(&all, privilege),
         tiers::kubernetes(),
     ];
     let can_serve = rows.iter().take(1).all(|tier| tier.state != State::Missing);

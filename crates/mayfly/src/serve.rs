@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use isolate::{Privilege, Tier};
 use store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -75,12 +76,16 @@ pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     let stop = Signals::listen()?.cancel_on(&tracker);
 
     let network = network::describe(house.network());
+    let (tier, privilege) = (config.tier, config.privilege);
     let banner =
-        Banner { address, tier: config.tier, network: &network, data: &config.data, key: &key };
+        Banner { address, tier, privilege, network: &network, data: &config.data, key: &key };
     let paper = if io::stdout().is_terminal() { Paper::Terminal } else { Paper::Plain };
     if let Err(err) = output::print(&banner.render(paper)) {
         // Whoever started us does not listen; the clients may.
         tracing::warn!("cannot print where the server is: {err}");
+    }
+    if let (Tier::Native, Privilege::User) = (tier, privilege) {
+        tracing::warn!("without root the memory and processors of sandboxes are not limited");
     }
     tracing::info!(
         server.address = %address,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use chrono::{DateTime, Utc};
-use isolate::{Birth, HostUsr, Instance, Listen, Network, Plan, Root};
+use isolate::{Birth, HostUsr, Identities, Instance, Listen, Network, Plan, Root};
 use store::{SandboxRow, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::{Init, SandboxId};
@@ -269,6 +269,10 @@ impl Shared {
         }
         if let Some(home) = &birth.home {
             arguments.extend(["--home".to_owned(), text(home)]);
+        }
+        match birth.identities {
+            Identities::Many => {}
+            Identities::One => arguments.push("--one-user".to_owned()),
         }
         if let Some(jexec) = &self.settings.jexec {
             let jail = format!("e2b-{id}");

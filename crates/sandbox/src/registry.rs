@@ -8,7 +8,7 @@ use std::{
 };
 
 use hyper::body::Incoming;
-use isolate::{Limits, Native, Network, Oci, Process, Runtime, Tier, Walls, Wired};
+use isolate::{Limits, Native, Network, Oci, Privilege, Process, Runtime, Tier, Walls, Wired};
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -130,9 +130,11 @@ impl Sandboxes {
             agent,
             room: Arc::new(Semaphore::new(settings.max_sandboxes)),
             pool: Pool::new(settings.pool),
-            resources: match settings.tier {
-                Tier::Process => Resources::of_host(&settings.directory),
-                Tier::Native | Tier::Gvisor | Tier::Runc => {
+            resources: match (settings.tier, Privilege::of_process()) {
+                (Tier::Process, _) | (Tier::Native, Privilege::User) => {
+                    Resources::of_host(&settings.directory)
+                }
+                (Tier::Native | Tier::Gvisor | Tier::Runc, _) => {
                     Resources::of_limits(limits, &settings.directory)
                 }
             },

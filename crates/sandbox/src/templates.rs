@@ -36,7 +36,6 @@ use wire::SandboxId;
 use self::{
     dev::DevTemplate,
     disk::{Lock, PARTIAL, REMOVED, Scratch},
-    layer::Owners,
     name::{BASE, DEV, TemplateName},
     record::Record,
 };
@@ -114,9 +113,6 @@ pub enum TemplateError {
     /// Two changes at once.
     #[error("another template is being imported or removed")]
     Busy,
-    /// Files of several owners cannot be written.
-    #[error("importing a template needs root, since its files keep their owners")]
-    NeedsRoot,
     /// The source does not do.
     #[error(transparent)]
     Import(#[from] ImportError),
@@ -205,7 +201,8 @@ impl Templates {
     }
 
     /// Makes a template of the root file system in `source`: a tarball, plain
-    /// or gzipped, or a directory. After an error nothing of it is left.
+    /// or gzipped, or a directory. After an error nothing of it is left. Without
+    /// root all its files are ours, as they are root's in a sandbox without root.
     pub fn import(
         &self,
         name: &str,
@@ -215,9 +212,6 @@ impl Templates {
         let name = TemplateName::parse(name)?;
         if name.as_str() == DEV {
             return Err(TemplateError::Reserved);
-        }
-        if Owners::possible() != Owners::AsGiven {
-            return Err(TemplateError::NeedsRoot);
         }
         let _lock = self.try_lock()?;
         let home = self.home(&name);

@@ -70,7 +70,7 @@ fn identify(daemon: &Daemon, user: Option<&str>) -> Result<Identity, IdentityErr
     let accounts = Accounts::read();
     match user.filter(|_| daemon.wrap.is_empty()) {
         None => Ok(accounts.own(daemon.home.as_deref())),
-        Some(name) => accounts.named(name, daemon.home.as_deref()),
+        Some(name) => accounts.named(name, daemon.home.as_deref(), daemon.identities),
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use super::spec::Limits;
+use super::spec::{Limits, Privilege};
 
 /// Memory that init may use besides what its commands have: two hundred busy
 /// streams take about 100 MiB of it.
@@ -56,9 +56,13 @@ impl Controller {
 }
 
 impl Layout {
-    /// Reads the layout from the host's mounts.
-    pub(crate) fn of_host() -> io::Result<Layout> {
-        Ok(Layout::parse(&fs::read_to_string("/proc/self/mountinfo")?))
+    /// Reads the layout from the host's mounts. A user can make no groups, so
+    /// to one there are no trees.
+    pub(crate) fn of_host(privilege: Privilege) -> io::Result<Layout> {
+        match privilege {
+            Privilege::Root => Ok(Layout::parse(&fs::read_to_string("/proc/self/mountinfo")?)),
+            Privilege::User => Ok(Layout::Split(Vec::new())),
+        }
     }
 
     fn parse(mountinfo: &str) -> Layout {

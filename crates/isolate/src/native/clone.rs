@@ -11,29 +11,38 @@ use std::{
 
 use rustix::process::Pid;
 
-use super::spec::{Defence, Spec};
+use super::spec::{Defence, Privilege, Spec};
 
-/// Namespaces that a sandbox's init begins in. They belong to the host's users,
-/// so the sandbox's root has no power over any of them.
+/// Namespaces that a sandbox's init begins in. Made by root they belong to the
+/// host's users, so the sandbox's root has no power over any of them. Made by a
+/// user they belong to the sandbox's, and it is the filter and the cut of the
+/// capabilities that leave its root none.
 const BOX: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC) as u64;
 
-/// The namespaces of this sandbox: `BOX`, less what a test leaves out.
+/// The namespaces of this sandbox: `BOX`, less what a test leaves out. A user
+/// needs a user namespace to make the others.
 pub(super) fn namespaces(spec: &Spec) -> u64 {
     let optional = [
         (Defence::OwnProcesses, libc::CLONE_NEWPID),
         (Defence::OwnNetwork, libc::CLONE_NEWNET),
         (Defence::OwnMessages, libc::CLONE_NEWIPC),
     ];
+    let all = match spec.privilege {
+        Privilege::Root => BOX,
+        Privilege::User => BOX_OF_USER,
+    };
     let left_out = optional.iter().filter(|(defence, _)| !spec.has(*defence));
-    left_out.fold(BOX, |namespaces, (_, flag)| namespaces & !(*flag as u64))
+    left_out.fold(all, |namespaces, (_, flag)| namespaces & !(*flag as u64))
 }
 
 /// A user namespace alone.
 pub(super) const USERS: u64 = libc::CLONE_NEWUSER as u64;
+/// The namespaces of a sandbox that a user makes.
+pub(super) const BOX_OF_USER: u64 = BOX | USERS;
 
 /// Which side of the split this is.
 pub(super) enum Split {

@@ -27,7 +27,7 @@ use rustix::{
 use super::{
     image::Image,
     mount::Detached,
-    spec::{Defence, Spec},
+    spec::{Defence, Privilege, Spec},
 };
 use crate::seen::identity;
 
@@ -89,9 +89,13 @@ impl Disk {
             Disk::Unlimited => File::open(DIRECTORY)?.into(),
         };
         let (uid, gid) = (Uid::from_raw(spec.first_id), Gid::from_raw(spec.first_id));
-        let own = |name: &str| {
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            Ok::<_, io::Error>(chownat(&directory, name, Some(uid), Some(gid), flags)?)
+        let own = |name: &str| match spec.privilege {
+            Privilege::Root => {
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                chownat(&directory, name, Some(uid), Some(gid), flags)
+            }
+            // It is ours, and we are its root.
+            Privilege::User => Ok(()),
         };
         for name in ["."].into_iter().chain(PARTS) {
             own(name)?;

@@ -5,18 +5,15 @@
 //! groups ─► loopback ─► file tree ─► host name ─► users ─► seccomp ─► capabilities ─► execute
 //! ╰──────────── as the host's root ─────────────╯ ╰──────── as the sandbox's root ─────────╯
 //! ```
+//!
+//! Without root the users come first, and all is done as the sandbox's root.
 
-use std::{
-    ffi::CString,
-    io,
-    os::fd::{AsFd, OwnedFd},
-};
+use std::{ffi::CString, io, os::fd::OwnedFd};
 
 use nix::sched::CloneFlags;
 use rustix::{
-    fs::{Gid, Mode, OFlags, Uid},
+    fs::{Mode, OFlags},
     process::{Resource, Rlimit, Signal, getrlimit, setrlimit},
-    thread::{LinkNameSpaceType, move_into_link_name_space},
 };
 
 use super::{
@@ -27,7 +24,8 @@ use super::{
     loopback,
     mount::Detached,
     root, seccomp,
-    spec::{Defence, Spec},
+    spec::{Defence, Privilege, Spec},
+    users::Users,
 };
 
 /// What init inherits.
@@ -50,7 +48,7 @@ pub(super) struct Failed {
 pub(super) fn become_init(
     spec: &Spec,
     disk: &Disk,
-    users: &OwnedFd,
+    users: &Users,
     cgroup: &Cgroup,
     inheritance: Inheritance,
 ) -> Failed {
@@ -63,10 +61,11 @@ pub(super) fn become_init(
 fn walk(
     spec: &Spec,
     disk: &Disk,
-    users: &OwnedFd,
+    users: &Users,
     cgroup: &Cgroup,
     inheritance: Inheritance,
 ) -> Result<std::convert::Infallible, Failed> {
+    step("become the one user it has", || users.begin())?;
     step("join its cgroups", || cgroup.join())?;
     step("leave the host's cgroup view", || Ok(nix::sched::unshare(CloneFlags::CLONE_NEWCGROUP)?))?;
     if spec.has(Defence::OwnKeys) {
@@ -78,7 +77,7 @@ fn walk(
     // Taken before the tree changes: the program has no name inside.
     let program = step("take its program", || {
         let program = Detached::copy_of(&spec.program)?;
-        program.map_ids_read_only(users)?;
+        users.show(&program)?;
         clone::aside(program)
     })?;
     let filter =
@@ -86,18 +85,10 @@ fn walk(
     step("build its file tree", || root::enter(spec, disk, users))?;
     step("name itself", || Ok(rustix::system::sethostname(spec.id.as_bytes())?))?;
     step("arrange its descriptors", || arrange(inheritance))?;
-    step("become its own root", || {
-        if spec.has(Defence::OwnUsers) {
-            move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))?;
-        }
-        let (uid, gid) = (Uid::ROOT, Gid::ROOT);
-        rustix::thread::set_thread_groups(&[])?;
-        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-        Ok(rustix::thread::set_thread_res_uid(uid, uid, uid)?)
-    })?;
+    step("become its own root", || users.settle(spec))?;
     step("limit what it may ask for", || {
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        limit_resources()
+        limit_resources(spec)
     })?;
     // Before the capabilities: without no_new_privs, which sudo could not live
     // with, loading a filter takes the sandbox's own CAP_SYS_ADMIN.
@@ -139,7 +130,21 @@ fn arrange(inheritance: Inheritance) -> io::Result<()> {
     Ok(())
 }
 
-fn limit_resources() -> io::Result<()> {
+fn limit_resources(spec: &Spec) -> io::Result<()> {
+    match spec.privilege {
+        // There is a cgroup for that.
+        Privilege::Root => {}
+        // The kernel counts them for each user of each user namespace, so those
+        // of other sandboxes do not count. Nothing else that is limited for a
+        // process would be for a sandbox.
+        Privilege::User => {
+            let wanted = u64::from(spec.limits.processes);
+            // Nobody but the host's root raises what the user was given.
+            let given = getrlimit(Resource::Nproc).maximum;
+            let most = Some(given.map_or(wanted, |given| given.min(wanted)));
+            setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
+        }
+    }
     let files = getrlimit(Resource::Nofile);
     let soft = files.maximum.map(|maximum| maximum.min(1024));
     setrlimit(Resource::Nofile, Rlimit { current: soft, maximum: files.maximum })?;

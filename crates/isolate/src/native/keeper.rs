@@ -39,7 +39,7 @@ use super::{
     network::Way,
     orders::{Order, Talker},
     spec::{Cause, Exit, Spec},
-    users,
+    users::Users,
 };
 use crate::removal::remove_tree;
 
@@ -65,7 +65,7 @@ pub fn keep(state: &Path) -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let spec: Spec = serde_json::from_slice(&fs::read("spec.json")?).map_err(io::Error::other)?;
     talk.set_nonblocking(true)?;
-    let cgroup = Cgroup::create(&Layout::of_host()?, &spec.id, spec.limits)?;
+    let cgroup = Cgroup::create(&Layout::of_host(spec.privilege)?, &spec.id, spec.limits)?;
     // Their connections end with this process: that is how they learn of it.
     let mut talkers = Vec::new();
     let exit = match start(&spec, &cgroup, listener, &talk) {
@@ -73,8 +73,9 @@ pub fn keep(state: &Path) -> io::Result<()> {
         Err(err) => Exit { cause: Cause::NotStarted, detail: err.to_string() },
     };
     let finished = finish(&cgroup, exit);
-    // The kernel closes them, when nothing else is left of this process.
-    std::mem::forget(talkers);
+    // The kernel closes them, when nothing else is left of this process; also
+    // those that a sandbox that never started has not accepted.
+    std::mem::forget((talk, talkers));
     finished
 }
 
@@ -94,7 +95,7 @@ fn start(
     courier: &UnixListener,
 ) -> io::Result<Living> {
     let disk = Disk::make(spec, courier)?;
-    let users = clone::aside(users::namespace(spec.first_id)?)?;
+    let users = Users::of(spec)?;
     let (leash, held) = pipe()?;
     let (heard, told) = pipe()?;
     let told = clone::aside(told)?;

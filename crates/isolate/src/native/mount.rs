@@ -17,6 +17,8 @@ use rustix::{
     },
 };
 
+use super::spec::Privilege;
+
 /// A mount that is not in any tree yet.
 pub(super) struct Detached(OwnedFd);
 
@@ -30,6 +32,12 @@ impl From<OwnedFd> for Detached {
     fn from(mount: OwnedFd) -> Detached {
         Detached(mount)
     }
+}
+
+/// Where an overlay keeps what is written to it.
+pub(super) struct Changes {
+    pub(super) upper: OwnedFd,
+    pub(super) work: OwnedFd,
 }
 
 /// Options of a new file system; one with an empty value has none.
@@ -54,21 +62,29 @@ impl Detached {
     }
 
     /// An overlay of layers given by descriptor, the topmost first, so that no
-    /// path of the host shows in the sandbox's mountinfo.
+    /// path of the host shows in the sandbox's mountinfo. Without a place for
+    /// changes it takes none.
     pub(super) fn overlay(
         lowers: &[Detached],
-        upper: &OwnedFd,
-        work: &OwnedFd,
+        changes: Option<&Changes>,
+        privilege: Privilege,
         attributes: MountAttrFlags,
     ) -> io::Result<Detached> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         for lower in lowers {
             fsconfig_set_fd(&context, "lowerdir+", lower)?;
         }
-        fsconfig_set_fd(&context, "upperdir", upper)?;
-        fsconfig_set_fd(&context, "workdir", work)?;
-        // Layers are idmapped or owned by the sandbox's ids, so attributes of
-        // ours in `trusted.*` are all that overlayfs writes.
+        if let Some(Changes { upper, work }) = changes {
+            fsconfig_set_fd(&context, "upperdir", upper)?;
+            fsconfig_set_fd(&context, "workdir", work)?;
+        }
+        match privilege {
+            // Layers are idmapped or owned by the sandbox's ids, so attributes
+            // of ours in `trusted.*` are all that overlayfs writes.
+            Privilege::Root => {}
+            // Those are root's alone.
+            Privilege::User => fsconfig_set_flag(&context, "userxattr")?,
+        }
         finish(&context, attributes)
     }
 
@@ -93,6 +109,11 @@ impl Detached {
     pub(super) fn map_ids_read_only(&self, users: &OwnedFd) -> io::Result<()> {
         let attributes = libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV;
         set_attributes(&self.0, attributes, users.as_raw_fd() as u64)
+    }
+
+    /// Makes it read-only, its files belonging to whom they belong to.
+    pub(super) fn read_only_without_devices(&self) -> io::Result<()> {
+        set_attributes(&self.0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)
     }
 
     /// Makes it read-only.

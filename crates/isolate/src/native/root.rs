@@ -2,12 +2,13 @@
 //! before any code of the sandbox runs.
 //!
 //! The namespace belongs to the host's users, so the sandbox's root can neither
-//! mount nor unmount anything in it. It dies with its last process, and every
-//! mount with it.
+//! mount nor unmount anything in it. Without root it belongs to the sandbox's,
+//! and the filter and the capabilities see to that. It dies with its last
+//! process, and every mount with it.
 //!
 //! ```text
 //! /        overlay: template's layers (idmapped, read-only), upper of its own
-//! /usr     overlay over the host's, for `dev` only
+//! /usr     overlay over the host's, for `dev` only; read-only without root
 //! /proc    of its own pid namespace; the dangerous parts masked or read-only
 //! /dev     tmpfs with six harmless nodes, a terminal file system of its own
 //! /sys     read-only tmpfs that knows the processors and nothing else
@@ -17,7 +18,7 @@ use std::{
     fs::File,
     io::{self, Write},
     os::fd::{AsFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
@@ -27,8 +28,9 @@ use rustix::{
 
 use super::{
     disk::Disk,
-    mount::{Detached, mount_point, open_beneath},
-    spec::{Defence, Spec},
+    mount::{Changes, Detached, mount_point, open_beneath},
+    spec::{Defence, HostUsr, Privilege, Spec},
+    users::Users,
 };
 use crate::seen::meminfo;
 
@@ -57,21 +59,24 @@ const READ_ONLY: [&str; 4] = ["bus", "fs", "irq", "sys"];
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// Builds the tree and makes it the root of this process, which is alone in
-/// fresh mount, pid, network, ipc and uts namespaces and still the host's root.
+/// fresh mount, pid, network, ipc and uts namespaces, and still the host's root
+/// or, without that, the root of a user namespace that these belong to.
 /// `disk` is where the sandbox keeps what it writes.
-pub(super) fn enter(spec: &Spec, disk: &Disk, users: &OwnedFd) -> io::Result<()> {
+pub(super) fn enter(spec: &Spec, disk: &Disk, users: &Users) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // The state directory itself: what is below it is covered, here alone.
     let place = rustix::fs::open(".", DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let disk = disk.mount()?;
-    let root = overlay(&spec.layers, &disk, ["upper", "work"], users)?;
+    let changes = changes(&disk, ["upper", "work"])?;
+    // Set-user-id programs stay so: sudo works, and gives what the sandbox's
+    // root has, which is nothing outside.
+    let attributes = MountAttrFlags::MOUNT_ATTR_NODEV;
+    let lowers = lowers(&spec.layers, users)?;
+    let root = Detached::overlay(&lowers, Some(&changes), spec.privilege, attributes)?;
     root.attach(&place)?;
     let at_root = root.open(".", DIRECTORY)?;
     if let Some(host) = &spec.host_usr {
-        let mut layers: Vec<_> = host.over.iter().cloned().collect();
-        layers.push("/usr".into());
-        let usr = overlay(&layers, &disk, ["usr-upper", "usr-work"], users)?;
-        usr.attach(&mount_point(&at_root, "usr")?)?;
+        usr(host, &disk, users, spec.privilege)?.attach(&mount_point(&at_root, "usr")?)?;
     }
     proc(&at_root, spec)?;
     dev(&at_root, spec)?;
@@ -79,24 +84,43 @@ pub(super) fn enter(spec: &Spec, disk: &Disk, users: &OwnedFd) -> io::Result<()>
     pivot(&at_root, spec)
 }
 
-fn overlay(
-    layers: &[std::path::PathBuf],
+/// The host's `/usr`, with what lies over it.
+fn usr(
+    host: &HostUsr,
     disk: &Detached,
-    own: [&str; 2],
-    users: &OwnedFd,
+    users: &Users,
+    privilege: Privilege,
 ) -> io::Result<Detached> {
-    let mut lowers = Vec::new();
-    for layer in layers {
-        let lower = Detached::copy_of(layer)?;
-        lower.map_ids_read_only(users)?;
-        lowers.push(lower);
-    }
-    let [upper, work] = own;
-    // Set-user-id programs stay so: sudo works, and gives what the sandbox's
-    // root has, which is nothing outside.
+    let mut layers: Vec<_> = host.over.iter().cloned().collect();
+    layers.push("/usr".into());
+    let mut lowers = lowers(&layers, users)?;
+    let changes = changes(disk, ["usr-upper", "usr-work"])?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NODEV;
-    let [upper, work] = [disk.open(upper, DIRECTORY)?, disk.open(work, DIRECTORY)?];
-    Detached::overlay(&lowers, &upper, &work, attributes)
+    match privilege {
+        Privilege::Root => Detached::overlay(&lowers, Some(&changes), privilege, attributes),
+        // The files are nobody's, and a change would have to keep it so, which
+        // a user cannot. An overlay that takes no changes has two layers at
+        // least, so that an empty one is put on top.
+        Privilege::User => {
+            lowers.insert(0, Detached::from(changes.upper));
+            let attributes = attributes | MountAttrFlags::MOUNT_ATTR_RDONLY;
+            Detached::overlay(&lowers, None, privilege, attributes)
+        }
+    }
+}
+
+fn lowers(layers: &[PathBuf], users: &Users) -> io::Result<Vec<Detached>> {
+    let lower = |layer: &PathBuf| {
+        let lower = Detached::copy_of(layer)?;
+        users.show(&lower)?;
+        Ok(lower)
+    };
+    layers.iter().map(lower).collect()
+}
+
+fn changes(disk: &Detached, names: [&str; 2]) -> io::Result<Changes> {
+    let [upper, work] = names;
+    Ok(Changes { upper: disk.open(upper, DIRECTORY)?, work: disk.open(work, DIRECTORY)? })
 }
 
 fn proc(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
@@ -105,8 +129,14 @@ fn proc(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     if spec.has(Defence::OwnNetwork) {
         // Low ports are as good as high ones to a sandbox that has its own network.
         write(&proc, "sys/net/ipv4/ip_unprivileged_port_start", "0")?;
-        let ids = format!("{} {}", spec.first_id, spec.first_id + 65_535);
+        let ids = format!("{} {}", spec.id(0), spec.id(65_535));
         write(&proc, "sys/net/ipv4/ping_group_range", &ids)?;
+    }
+    match spec.privilege {
+        Privilege::Root => {}
+        // Its root would have every power over what it makes in a user namespace
+        // below its own. The filter lets it make none, and neither does this.
+        Privilege::User => write(&proc, "sys/user/max_user_namespaces", "0")?,
     }
     let covers = Detached::new("tmpfs", &[("size", "64k"), ("mode", "755")], QUIET)?;
     file(&covers, "empty", "")?;
@@ -120,7 +150,11 @@ fn proc(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
             }
         }
     }
-    hide(&proc, "meminfo", &covers, "meminfo")?;
+    match spec.privilege {
+        Privilege::Root => hide(&proc, "meminfo", &covers, "meminfo")?,
+        // Memory has no limit that could be told.
+        Privilege::User => {}
+    }
     let read_only = if spec.has(Defence::ReadOnlyKernel) { &READ_ONLY[..] } else { &[] };
     for name in read_only {
         let copy = Detached::copy_at(&proc, Path::new(name))?;
@@ -143,7 +177,7 @@ fn hide(proc: &Detached, name: &str, covers: &Detached, cover: &str) -> io::Resu
 
 fn dev(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let owner = spec.first_id.to_string();
+    let owner = spec.id(0).to_string();
     let options = [("size", "64k"), ("mode", "755"), ("uid", &owner), ("gid", &owner)];
     let dev = Detached::new("tmpfs", &options, quiet)?;
     dev.attach(&mount_point(root, "dev")?)?;
@@ -162,7 +196,7 @@ fn dev(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     for (name, target) in links {
         symlinkat(target, &dev, name)?;
     }
-    let gid = (spec.first_id + 5).to_string();
+    let gid = spec.id(5).to_string();
     let options = [("ptmxmode", "0666"), ("mode", "0620"), ("gid", &gid)];
     let terminals = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     Detached::new("devpts", &options, terminals)?.attach(&mount_point(&dev, "pts")?)?;
@@ -172,9 +206,19 @@ fn dev(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
 }
 
 fn node(dev: &Detached, name: &str, number: u64, spec: &Spec) -> io::Result<()> {
-    // The umask of the keeper is zero, so the mode is what it says.
-    mknodat(dev, name, FileType::CharacterDevice, Mode::from_raw_mode(0o666), number)?;
-    own(dev, name, spec)
+    match spec.privilege {
+        Privilege::Root => {
+            // The umask of the keeper is zero, so the mode is what it says.
+            mknodat(dev, name, FileType::CharacterDevice, Mode::from_raw_mode(0o666), number)?;
+            own(dev, name, spec)
+        }
+        // Only root makes nodes, so these are the host's.
+        Privilege::User => {
+            file(dev, name, "")?;
+            let copy = Detached::copy_of(&Path::new("/dev").join(name))?;
+            copy.attach(&dev.open(name, OFlags::PATH)?)
+        }
+    }
 }
 
 fn sys(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
@@ -182,7 +226,7 @@ fn sys(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
     for directory in ["devices", "devices/system", "devices/system/cpu"] {
         mkdirat(&sys, directory, Mode::from_raw_mode(0o755))?;
     }
-    let last = spec.limits.cpus.saturating_sub(1);
+    let last = processors(spec).saturating_sub(1);
     let range = if last == 0 { "0\n".to_owned() } else { format!("0-{last}\n") };
     for name in ["online", "possible", "present"] {
         file(&sys, &format!("devices/system/cpu/{name}"), &range)?;
@@ -191,6 +235,14 @@ fn sys(root: &OwnedFd, spec: &Spec) -> io::Result<()> {
         sys.read_only()?;
     }
     sys.attach(&mount_point(root, "sys")?)
+}
+
+/// What a sandbox may use, which without a limit is all there are.
+fn processors(spec: &Spec) -> usize {
+    match spec.privilege {
+        Privilege::Root => spec.limits.cpus as usize,
+        Privilege::User => std::thread::available_parallelism().map_or(1, |count| count.get()),
+    }
 }
 
 /// Makes `root` the root and lets go of the host's tree.
@@ -217,7 +269,7 @@ fn write(proc: &Detached, path: &str, value: &str) -> io::Result<()> {
 }
 
 fn own(directory: impl AsFd, name: &str, spec: &Spec) -> io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(spec.first_id), Gid::from_raw(spec.first_id));
+    let (uid, gid) = (Uid::from_raw(spec.id(0)), Gid::from_raw(spec.id(0)));
     let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
     Ok(chownat(directory, name, Some(uid), Some(gid), flags)?)
 }

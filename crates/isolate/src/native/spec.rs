@@ -20,7 +20,11 @@ pub(crate) struct Spec {
     pub(crate) layers: Vec<PathBuf>,
     /// The host's own `/usr` below these directories, for the `dev` template.
     pub(crate) host_usr: Option<HostUsr>,
-    /// First of the 65,536 host ids that are the sandbox's own.
+    /// With whose power it is built. Orders of a former version are root's.
+    #[serde(default)]
+    pub(crate) privilege: Privilege,
+    /// First of the 65,536 host ids that are the sandbox's own. Without root it
+    /// is the user's own id, and the only one.
     pub(crate) first_id: u32,
     /// What it may use.
     pub(crate) limits: Limits,
@@ -46,6 +50,35 @@ impl Spec {
     /// Whether this wall is built, as each one is outside of tests.
     pub(crate) fn has(&self, defence: Defence) -> bool {
         !self.without.contains(&defence)
+    }
+
+    /// An id of the sandbox, as the process that builds its tree has to name it.
+    /// Root builds as the host's, a user from within, where there is one id.
+    pub(crate) fn id(&self, inside: u32) -> u32 {
+        match self.privilege {
+            Privilege::Root => self.first_id + inside,
+            Privilege::User => 0,
+        }
+    }
+}
+
+/// With whose power walls are built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Privilege {
+    /// The host's root: ids of the sandbox's own, namespaces that belong to the
+    /// host's users, and all limits.
+    #[default]
+    Root,
+    /// An ordinary user: one id, namespaces that belong to the sandbox's own
+    /// user namespace, and few limits.
+    User,
+}
+
+impl Privilege {
+    /// What this process has.
+    pub fn of_process() -> Privilege {
+        if rustix::process::geteuid().is_root() { Privilege::Root } else { Privilege::User }
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use super::{disk::blank_disk, image::Image, loop_device};
+use super::{disk::blank_disk, image::Image, loop_device, spec::Privilege};
 use crate::{Error, Tier, removal::remove_tree};
 
 /// The program that makes file systems, where it usually is.
@@ -55,6 +55,10 @@ const MKFS: [&str; 16] = [
 
 /// Why sandboxes cannot have a limit on their disk here, if they cannot.
 pub fn disk_limit() -> Result<(), Error> {
+    match Privilege::of_process() {
+        Privilege::Root => {}
+        Privilege::User => return Err(lacking("root, to limit disks")),
+    }
     find_mkfs()?;
     if loop_device::can_be_had().is_err() {
         return Err(lacking("/dev/loop-control to limit disks; modprobe loop makes it"));

@@ -37,14 +37,15 @@ use super::{
     image::Image,
     link::{Place, Wired, retire},
     network,
-    spec::{Cause, Exit, Spec},
+    spec::{Cause, Exit, Privilege, Spec},
     stock::Stock,
+    trial,
     users::COUNT,
 };
 use crate::{
     Error, Network, Tier,
     removal::remove_tree,
-    walls::{Birth, Ended, Found, Instance, Listen, Plan, Walls},
+    walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Walls},
 };
 
 /// First of the host's ids that sandboxes get: past what distributions give to
@@ -65,6 +66,7 @@ const KEEPER_ANSWER: Duration = Duration::from_secs(15);
 pub struct Native {
     root: PathBuf,
     keeper: PathBuf,
+    privilege: Privilege,
     layout: Layout,
     place: Place,
     wired: Option<Wired>,
@@ -75,29 +77,43 @@ pub struct Native {
 
 impl Native {
     /// Uses `root`, which nobody else uses. Sandboxes in it may be alive. On a
-    /// host that is wired for it sandboxes can have a network.
+    /// host that is wired for it sandboxes can have a network. Without root it
+    /// is tried first whether there can be walls at all.
     pub fn open(root: PathBuf, keeper: PathBuf, wired: Option<Wired>) -> Result<Native, Error> {
         let failed = |source| Error::Directory { action: "create", path: root.clone(), source };
         DirBuilder::new().mode(0o711).recursive(true).create(&root).map_err(failed)?;
-        let layout = Layout::of_host().map_err(|source| Error::Host {
+        let privilege = Privilege::of_process();
+        match privilege {
+            Privilege::Root => {}
+            Privilege::User => trial::ask(&keeper)?,
+        }
+        let layout = Layout::of_host(privilege).map_err(|source| Error::Host {
             what: "the cgroups of this host could not be read",
             source,
         })?;
         let place = Place::of(&root);
         let ranges = Arc::new(Mutex::new(shuffled_ranges()));
         let stock = Arc::new(Stock::open(root.join(DISKS))?);
-        Ok(Native { root, keeper, layout, place, wired, ranges, stock, waits: TaskTracker::new() })
+        let waits = TaskTracker::new();
+        Ok(Native { root, keeper, privilege, layout, place, wired, ranges, stock, waits })
     }
 
     async fn start(&self, plan: Plan<'_>) -> Result<Arc<dyn Instance>, Error> {
         let state = self.root.join(plan.id.as_str());
-        let range = Range::take(&self.ranges)?;
+        let range = match self.privilege {
+            Privilege::Root => Some(Range::take(&self.ranges)?),
+            Privilege::User => None,
+        };
         let groups = self.layout.trees();
         let birth = Birth {
             listen: Listen::Descriptor(3),
             groups: (4..).take(groups).collect(),
             memory: (4..).nth(groups).filter(|_| self.layout.counts_memory_kills()),
             home: None,
+            identities: match self.privilege {
+                Privilege::Root => Identities::Many,
+                Privilege::User => Identities::One,
+            },
         };
         let mib = plan.limits.disk_mib;
         let blank = if mib == 0 { None } else { Some(self.stock.blank(mib)?) };
@@ -108,18 +124,19 @@ impl Native {
             arguments: (plan.arguments)(&birth),
             layers: plan.root.layers,
             host_usr: plan.root.host_usr,
-            first_id: range.first_id(),
+            privilege: self.privilege,
+            first_id: range.as_ref().map_or_else(own_id, Range::first_id),
             limits: plan.limits,
             deadline_ms: plan.deadline_ms,
             blank,
             disk_follows: disk.is_some(),
-            link: self.wired.as_ref().map(|wired| wired.link(range.number)),
+            link: self.wired.as_ref().zip(range.as_ref()).map(|(wired, it)| wired.link(it.number)),
             without: Vec::new(),
         };
         match self.launch(&state, &spec, disk) {
             Ok((handle, keeper)) => {
                 self.fill_stock(mib);
-                Ok(Arc::new(Kept::new(self, plan.id, state, handle, keeper, Some(range))))
+                Ok(Arc::new(Kept::new(self, plan.id, state, handle, keeper, range)))
             }
             Err(source) => {
                 let _ = remove_tree(&state);
@@ -268,10 +285,18 @@ impl Walls for Native {
             let stock = Arc::clone(&self.stock);
             // It fails only if the runtime ends, and then the process does.
             let _ = tokio::task::spawn_blocking(move || stock.clear()).await;
-            // Whatever this server was asked for: a former one may have left it.
-            retire(self.place);
+            match self.privilege {
+                // Whatever this server was asked for: a former one may have left it.
+                Privilege::Root => retire(self.place),
+                // It could have made none.
+                Privilege::User => {}
+            }
         })
     }
+}
+
+fn own_id() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// All ranges, beginning anywhere: another server on this host, with another
@@ -298,6 +323,10 @@ impl Range {
 
     /// Takes the range of a sandbox that already has it.
     fn reserve(free: &Arc<Mutex<Vec<u32>>>, spec: &Spec) -> Option<Range> {
+        match spec.privilege {
+            Privilege::Root => {}
+            Privilege::User => return None,
+        }
         let number = spec.first_id.checked_sub(FIRST_ID)? / COUNT;
         free.lock().ok()?.retain(|one| *one != number);
         Some(Range { number, free: Arc::clone(free) })

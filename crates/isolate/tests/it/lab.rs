@@ -9,8 +9,8 @@ use std::{
 };
 
 use isolate::{
-    Birth, Error, HostUsr, Instance, Limits, Listen, Native, Oci, Plan, Process, Root, Runtime,
-    Walls, Wiring,
+    Birth, Error, HostUsr, Identities, Instance, Limits, Listen, Native, Oci, Plan, Privilege,
+    Process, Root, Runtime, Walls, Wiring,
 };
 use wire::SandboxId;
 
@@ -33,11 +33,14 @@ impl Lab {
         Lab::new(|root| Ok(Box::new(Process::open(root)?)))
     }
 
+    /// With root or without it, and then without a network.
     pub(crate) fn native() -> Option<Lab> {
-        as_root("native")?;
         Lab::new(|root| {
             let keeper = PathBuf::from(env!("CARGO_BIN_EXE_mayfly-keeper"));
-            let nft = isolate::find_nft(&Path::exists);
+            let nft = match Privilege::of_process() {
+                Privilege::Root => isolate::find_nft(&Path::exists),
+                Privilege::User => None,
+            };
             let wiring = nft.map(|nft| Wiring { nft, dns: Vec::new(), open: Vec::new() });
             let wired = wiring.map(|wiring| wiring.prepare(&root)).transpose()?;
             Ok(Box::new(Native::open(root, keeper, wired)?))
@@ -58,7 +61,7 @@ impl Lab {
         let place = tempfile::tempdir().unwrap();
         let walls = match open(place.path().join("sandboxes")) {
             Ok(walls) => walls,
-            Err(reason @ Error::Unavailable { .. }) => {
+            Err(reason @ (Error::Unavailable { .. } | Error::NotWithoutRoot { .. })) => {
                 eprintln!("skipped: {reason}");
                 return None;
             }
@@ -154,6 +157,10 @@ fn arguments(birth: &Birth) -> Vec<String> {
     }
     if let Some(home) = &birth.home {
         arguments.extend(["--home".to_owned(), home.to_string_lossy().into_owned()]);
+    }
+    match birth.identities {
+        Identities::Many => {}
+        Identities::One => arguments.push("--one-user".to_owned()),
     }
     arguments
 }

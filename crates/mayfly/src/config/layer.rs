@@ -57,13 +57,13 @@ pub(crate) struct Layer {
     pub(crate) data: Option<PathBuf>,
 
     /// How strong the walls are; `process` has none and is for development
-    /// [env: MAYFLY_TIER] [default: native, which needs root]
+    /// [env: MAYFLY_TIER] [default: native, which without root limits little]
     #[arg(long, value_parser = tier_parser())]
     #[serde(deserialize_with = "tier")]
     pub(crate) tier: Option<Tier>,
 
     /// What sandboxes reach: nothing, or the internet less private ranges
-    /// [env: MAYFLY_NETWORK] [default: internet where the tier is native and there is nft]
+    /// [env: MAYFLY_NETWORK] [default: internet where the tier is native, with root and nft]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) network: Option<NetworkMode>,
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use isolate::{Cidr, Tier, find_nft};
+use isolate::{Cidr, Privilege, Tier, find_nft};
 use serde::Deserialize;
 
 use super::{ConfigError, Surroundings};
@@ -67,10 +67,11 @@ impl Network {
             Some(NetworkMode::Internet) => Chosen::Explicitly,
             None => Chosen::ByDefault,
         };
-        let possible = match tier {
-            Tier::Process => return Ok(Network::OfHost),
-            Tier::Gvisor | Tier::Runc => Err("this tier gives none yet"),
-            Tier::Native => find_nft(surroundings.exists)
+        let possible = match (tier, surroundings.privilege) {
+            (Tier::Process, _) => return Ok(Network::OfHost),
+            (Tier::Gvisor | Tier::Runc, _) => Err("this tier gives none yet"),
+            (Tier::Native, Privilege::User) => Err("it takes root to give one"),
+            (Tier::Native, Privilege::Root) => find_nft(surroundings.exists)
                 .ok_or("there is no `nft`; install nftables for internet access"),
         };
         match (possible, chosen) {

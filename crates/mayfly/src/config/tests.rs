@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use isolate::{Privilege, Tier};
 use wire::Secret;
 
 use super::{
@@ -34,26 +35,26 @@ fn environment(text: &str) -> Result<Layer, ConfigError> {
 }
 
 #[test]
-fn every_tier_with_walls_needs_root_and_says_what_else_there_is() {
-    let surroundings =
-        Surroundings { beside: Path::new("/opt/bin"), exists: &|_| true, is_root: false };
-    for (flag, tier) in [
-        ("", "native"),
-        ("--tier native", "native"),
-        ("--tier gvisor", "gvisor"),
-        ("--tier runc", "runc"),
-    ] {
+fn without_root_there_is_native_without_a_network_and_process() {
+    let privilege = Privilege::User;
+    let surroundings = Surroundings { beside: Path::new("/opt/bin"), exists: &|_| true, privilege };
+    for (flag, tier) in [("--tier gvisor", "gvisor"), ("--tier runc", "runc")] {
         let refused = flags(flag).resolve(None, &surroundings).unwrap_err().to_string();
         assert!(refused.contains(&format!("tier `{tier}` needs root")), "{refused}");
-        assert!(refused.contains("use --tier process"), "{refused}");
+        assert!(refused.contains("use --tier native"), "{refused}");
     }
+    let config = flags("").resolve(None, &surroundings).unwrap();
+    assert_eq!((config.tier, config.privilege), (Tier::Native, Privilege::User));
+    assert_eq!(config.network, Network::None("it takes root to give one"));
+    let refused = flags("--network internet").resolve(None, &surroundings).unwrap_err();
+    assert!(refused.to_string().contains("it takes root to give one"), "{refused}");
     assert!(flags("--tier process").resolve(None, &surroundings).is_ok());
 }
 
 fn resolve(layer: Layer) -> Result<ServeConfig, ConfigError> {
     let exists = |path: &Path| !path.to_string_lossy().contains("nothing");
     let surroundings =
-        Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
+        Surroundings { beside: Path::new("/opt/bin"), exists: &exists, privilege: Privilege::Root };
     layer.resolve(None, &surroundings)
 }
 
@@ -82,8 +83,11 @@ fn dns_and_open(config: &ServeConfig) -> (Vec<Ipv4Addr>, Vec<String>) {
 fn internet_is_the_default_where_it_can_be_had_and_refused_where_it_cannot() {
     let decide = |flag: &str, nft: bool| {
         let exists = |path: &Path| nft || !path.ends_with("nft");
-        let surroundings =
-            Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
+        let surroundings = Surroundings {
+            beside: Path::new("/opt/bin"),
+            exists: &exists,
+            privilege: Privilege::Root,
+        };
         flags(flag).resolve(None, &surroundings).map(|config| config.network)
     };
     let found = decide("", true).unwrap();
@@ -297,7 +301,7 @@ fn a_wrong_file_is_shown_with_its_line_and_key() {
 fn jexec_and_agent_are_used_only_when_they_are_there_and_a_given_key_is_kept() {
     let exists = |path: &Path| path == Path::new("/opt/bin/mayfly-envd");
     let surroundings =
-        Surroundings { beside: Path::new("/opt/bin"), exists: &exists, is_root: true };
+        Surroundings { beside: Path::new("/opt/bin"), exists: &exists, privilege: Privilege::Root };
     let given = Some(Secret::new("e2b_00".to_owned()));
     let process = flags("--tier process");
     let config = process.resolve(given, &surroundings).unwrap();

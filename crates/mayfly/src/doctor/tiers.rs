@@ -1,5 +1,7 @@
 //! The tiers, judged by the other rows.
 
+use isolate::Privilege;
+
 use super::Check;
 
 pub(super) fn process(needed: &[Check]) -> Check {
@@ -13,29 +15,59 @@ pub(super) fn process(needed: &[Check]) -> Check {
     }
 }
 
-pub(super) fn native(rows: &[&Check], is_root: bool) -> Check {
-    let needs = ["user namespaces", "overlayfs", "cgroups", "seccomp"];
-    let good = "namespaces, own ids, cgroups, a system call filter";
-    walls("tier native", &needs, good, rows, is_root)
+pub(super) fn native(rows: &[&Check], privilege: Privilege) -> Check {
+    const NAME: &str = "tier native";
+    match privilege {
+        Privilege::Root => {
+            let needs = ["user namespaces", "overlayfs", "cgroups", "seccomp"];
+            walls(NAME, &needs, "namespaces, own ids, cgroups, a system call filter", rows)
+        }
+        Privilege::User => {
+            let walls = walls(NAME, &["user namespaces", "overlayfs", "seccomp"], "", rows);
+            if !walls.state.is_usable() {
+                return walls;
+            }
+            let detail = "without root: memory, processors and disk are not limited, there is no \
+                          network and one user, and no packages can be installed";
+            Check::limited(NAME, detail, "run as root")
+        }
+    }
 }
 
-pub(super) fn gvisor(rows: &[&Check], is_root: bool) -> Check {
+pub(super) fn gvisor(rows: &[&Check], privilege: Privilege) -> Check {
     let needs = ["runsc", "overlayfs", "cgroups"];
-    walls("tier gvisor", &needs, "a kernel of its own in user space", rows, is_root)
+    of_root("tier gvisor", &needs, "a kernel of its own in user space", rows, privilege)
 }
 
-pub(super) fn runc(rows: &[&Check], is_root: bool) -> Check {
+pub(super) fn runc(rows: &[&Check], privilege: Privilege) -> Check {
     let needs = ["runc", "overlayfs", "cgroups", "seccomp"];
     let good = "containers as Docker makes them, without ids of their own";
-    walls("tier runc", &needs, good, rows, is_root)
+    of_root("tier runc", &needs, good, rows, privilege)
 }
 
 pub(super) fn kubernetes() -> Check {
     Check::missing("tier kubernetes", "not in this version", "use --tier native")
 }
 
-/// A tier with walls: they need root, and every tier needs envd and a place.
-fn walls(name: &'static str, needs: &[&str], good: &str, rows: &[&Check], is_root: bool) -> Check {
+/// A tier whose walls need root.
+fn of_root(
+    name: &'static str,
+    needs: &[&str],
+    good: &str,
+    rows: &[&Check],
+    privilege: Privilege,
+) -> Check {
+    let walls = walls(name, needs, good, rows);
+    match privilege {
+        Privilege::User if walls.state.is_usable() => {
+            Check::missing(name, "building its walls needs root", "run as root")
+        }
+        Privilege::Root | Privilege::User => walls,
+    }
+}
+
+/// A tier with walls. Every tier needs envd and a place, besides.
+fn walls(name: &'static str, needs: &[&str], good: &str, rows: &[&Check]) -> Check {
     let lacking: Vec<&str> = rows
         .iter()
         .filter(|row| ["envd", "data directory"].contains(&row.check) || needs.contains(&row.check))
@@ -45,14 +77,13 @@ fn walls(name: &'static str, needs: &[&str], good: &str, rows: &[&Check], is_roo
     if !lacking.is_empty() {
         return Check::missing(name, format!("lacks {}", lacking.join(", ")), "see the rows below");
     }
-    if !is_root {
-        return Check::missing(name, "building walls needs root", "run as root");
-    }
     Check::ok(name, good)
 }
 
 #[cfg(test)]
 mod tests {
+    use isolate::Privilege::{Root, User};
+
     use super::{gvisor, native, process};
     use crate::doctor::{Check, State};
 
@@ -71,11 +102,13 @@ mod tests {
     fn a_tier_with_walls_says_what_it_lacks() {
         let there = Check::ok("seccomp", "");
         let gone = Check::missing("overlayfs", "", "");
-        assert_eq!(native(&[&there, &gone], true).detail, "lacks overlayfs");
-        assert_eq!(native(&[&there], true).state, State::Ok);
-        assert_eq!(native(&[&there], false).state, State::Missing);
+        assert_eq!(native(&[&there, &gone], Root).detail, "lacks overlayfs");
+        assert_eq!(native(&[&there, &gone], User).detail, "lacks overlayfs");
+        assert_eq!(native(&[&there], Root).state, State::Ok);
+        assert_eq!(native(&[&there], User).state, State::Limited);
+        assert_eq!(gvisor(&[&there], User).state, State::Missing);
         let runtime = Check::missing("runsc", "", "");
-        assert_eq!(gvisor(&[&there, &runtime], true).detail, "lacks runsc");
-        assert_eq!(native(&[&there, &runtime], true).state, State::Ok);
+        assert_eq!(gvisor(&[&there, &runtime], Root).detail, "lacks runsc");
+        assert_eq!(native(&[&there, &runtime], Root).state, State::Ok);
     }
 }

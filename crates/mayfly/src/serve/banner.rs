@@ -1,10 +1,10 @@
-//! What a person sees at start: where the server is, the key, and three lines
-//! to copy. On a terminal headings are bold; the lines are the same elsewhere.
+//! What a person sees at start: where the server is, the key, and lines to
+//! copy. On a terminal headings are bold; the lines are the same elsewhere.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use isolate::Tier;
+use isolate::{Privilege, Tier};
 
 use super::first_key::FirstKey;
 
@@ -12,6 +12,7 @@ use super::first_key::FirstKey;
 pub(super) struct Banner<'a> {
     pub(super) address: SocketAddr,
     pub(super) tier: Tier,
+    pub(super) privilege: Privilege,
     pub(super) network: &'a str,
     pub(super) data: &'a Path,
     pub(super) key: &'a FirstKey,
@@ -29,6 +30,11 @@ pub(super) enum Paper {
 /// The SDKs refuse to start without a key, and old ones check its form.
 const ANY_KEY: &str = "e2b_0000000000000000000000000000000000000000";
 
+/// What a server without root has, and has not.
+const WITHOUT_ROOT: &str = "native, without root (namespaces, a system call filter)
+           no limit on memory, processors or disk, no network
+           one user, no sudo, /usr of the host read-only, no packages to install";
+
 impl Banner<'_> {
     /// The banner as text.
     pub(super) fn render(&self, paper: Paper) -> String {
@@ -38,11 +44,14 @@ impl Banner<'_> {
         };
         let url = format!("http://{}", self.address);
         let data = self.data.display();
-        let tier = match self.tier {
-            Tier::Process => "process (no walls: for development, with code you trust)",
-            Tier::Native => "native (namespaces, own ids, cgroups, a system call filter)",
-            Tier::Gvisor => "gvisor (a kernel of its own in user space, by runsc)",
-            Tier::Runc => "runc (a container as Docker makes it, without ids of its own)",
+        let tier = match (self.tier, self.privilege) {
+            (Tier::Process, _) => "process (no walls: for development, with code you trust)",
+            (Tier::Native, Privilege::Root) => {
+                "native (namespaces, own ids, cgroups, a system call filter)"
+            }
+            (Tier::Native, Privilege::User) => WITHOUT_ROOT,
+            (Tier::Gvisor, _) => "gvisor (a kernel of its own in user space, by runsc)",
+            (Tier::Runc, _) => "runc (a container as Docker makes it, without ids of its own)",
         };
         let (about, key) = match self.key {
             FirstKey::Made(key) => (
@@ -71,6 +80,9 @@ impl Banner<'_> {
              curl -N {url}/commands -H \"X-API-Key: {key}\" \
              -H 'Content-Type: application/json' -d '{{\"cmd\":\"echo hello\"}}'\n\
              \n\
+             curl -N {url}/stream -H \"X-API-Key: {key}\" \
+             -H 'Content-Type: application/json' -d '{AGENT}'\n\
+             \n\
              {variables} python3 -c '{PYTHON}'\n\
              \n\
              {variables} node -e '{JAVASCRIPT}'\n\
@@ -81,6 +93,10 @@ impl Banner<'_> {
         )
     }
 }
+
+/// A run that needs no model: the scripted provider runs the prompt's blocks.
+const AGENT: &str =
+    r#"{"config":{},"prompt":"```sh\necho hello from an agent | tee assets/hello.txt\n```"}"#;
 
 const PYTHON: &str = "from e2b import Sandbox; sandbox = Sandbox.create(); \
     print(sandbox.commands.run(\"echo hello\").stdout); sandbox.kill()";
@@ -93,7 +109,7 @@ const JAVASCRIPT: &str = "import(\"e2b\").then(async ({ Sandbox }) => { \
 mod tests {
     use std::path::Path;
 
-    use isolate::Tier;
+    use isolate::{Privilege, Tier};
     use wire::Secret;
 
     use super::{ANY_KEY, Banner, FirstKey, Paper};
@@ -101,12 +117,23 @@ mod tests {
     fn render(key: &FirstKey, paper: Paper) -> String {
         let address = "127.0.0.1:3000".parse().unwrap();
         let data = Path::new("./mayfly-data");
-        let network = "the host's";
-        Banner { address, tier: Tier::Process, network, data, key }.render(paper)
+        let (tier, privilege, network) = (Tier::Process, Privilege::Root, "the host's");
+        Banner { address, tier, privilege, network, data, key }.render(paper)
     }
 
     #[test]
-    fn the_banner_has_the_address_the_key_and_three_lines_to_copy() {
+    fn without_root_the_banner_says_what_is_missing() {
+        let address = "127.0.0.1:3000".parse().unwrap();
+        let (tier, privilege, network) = (Tier::Native, Privilege::User, "none");
+        let (data, key) = (Path::new("./mayfly-data"), &FirstKey::Stored);
+        let banner = Banner { address, tier, privilege, network, data, key }.render(Paper::Plain);
+        for missing in ["no limit on memory, processors or disk", "no network", "no sudo"] {
+            assert!(banner.contains(missing), "{banner}");
+        }
+    }
+
+    #[test]
+    fn the_banner_has_the_address_the_key_and_lines_to_copy() {
         let key = Secret::new("e2b_12".to_owned());
         assert_eq!(
             render(&FirstKey::Made(key), Paper::Plain),
@@ -119,6 +146,8 @@ mod tests {
 Copy one of these (pip install e2b, npm install e2b):
 
 curl -N http://127.0.0.1:3000/commands -H "X-API-Key: e2b_12" -H 'Content-Type: application/json' -d '{"cmd":"echo hello"}'
+
+curl -N http://127.0.0.1:3000/stream -H "X-API-Key: e2b_12" -H 'Content-Type: application/json' -d '{"config":{},"prompt":"```sh\necho hello from an agent | tee assets/hello.txt\n```"}'
 
 E2B_API_URL=http://127.0.0.1:3000 E2B_SANDBOX_URL=http://127.0.0.1:3000 E2B_API_KEY=e2b_12 python3 -c 'from e2b import Sandbox; sandbox = Sandbox.create(); print(sandbox.commands.run("echo hello").stdout); sandbox.kill()'
 

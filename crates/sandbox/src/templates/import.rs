@@ -93,7 +93,7 @@ pub(super) fn fill(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, ImportError> {
     let unread = |error| ImportError::Source { path: source.to_owned(), source: error };
-    let mut layer = Layer::open(root, Owners::AsGiven)?;
+    let mut layer = Layer::open(root, Owners::possible())?;
     let file = File::open(source).map_err(unread)?;
     let facts = file.metadata().map_err(unread)?;
     let done = if facts.is_dir() {

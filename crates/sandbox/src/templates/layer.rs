@@ -234,6 +234,8 @@ impl Layer {
     }
 
     /// Owner first, since changing it clears set-id bits and capabilities.
+    /// Capabilities are root's to give. Where files are ours, so are directories,
+    /// and we have to get into each of them to fill it.
     fn dress(
         &self,
         file: &OwnedFd,
@@ -245,10 +247,17 @@ impl Layer {
             let (uid, gid) = ids(path, attributes)?;
             fchown(file, Some(uid), Some(gid)).map_err(store)?;
         }
-        let mode = Mode::from_raw_mode(attributes.mode & 0o7777);
+        let mut mode = Mode::from_raw_mode(attributes.mode & 0o7777);
+        let is_ours = self.owners == Owners::Ours;
+        if is_ours {
+            let stat = rustix::fs::fstat(file).map_err(failed(path))?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                mode |= Mode::RWXU;
+            }
+        }
         rustix::fs::fchmod(file, mode).map_err(failed(path))?;
         for (name, value) in &attributes.xattrs {
-            if is_kept_xattr(name) {
+            if is_kept_xattr(name) && !(is_ours && name == CAPABILITY) {
                 rustix::fs::fsetxattr(file, name, value, XattrFlags::empty())
                     .map_err(failed(path))?;
             }
@@ -263,11 +272,13 @@ impl Layer {
     }
 }
 
+/// What makes a program start with capabilities.
+const CAPABILITY: &str = "security.capability";
+
 /// Extended attributes that a layer may carry. `user.overlay.*` would tell
 /// overlayfs where to look for other files, so it is left out.
 pub(super) fn is_kept_xattr(name: &str) -> bool {
-    name == "security.capability"
-        || (name.starts_with("user.") && !name.starts_with("user.overlay."))
+    name == CAPABILITY || (name.starts_with("user.") && !name.starts_with("user.overlay."))
 }
 
 /// One name in an open directory.
