@@ -19,6 +19,7 @@ mod mount;
 mod netlink;
 mod network;
 mod orders;
+mod range;
 mod root;
 mod rules;
 mod seccomp;

@@ -3,7 +3,6 @@
 
 use std::{
     fs::{DirBuilder, File},
-    hash::{BuildHasher, Hasher, RandomState},
     io,
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -14,7 +13,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -37,10 +36,10 @@ use super::{
     image::Image,
     link::{Place, Wired, retire},
     network,
+    range::{Range, Ranges},
     spec::{Cause, Exit, Privilege, Spec},
     stock::Stock,
     trial,
-    users::COUNT,
 };
 use crate::{
     Error, Network, Tier,
@@ -48,13 +47,8 @@ use crate::{
     walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Walls},
 };
 
-/// First of the host's ids that sandboxes get: past what distributions give to
-/// users, services and other container engines.
-const FIRST_ID: u32 = 0x6000_0000;
 /// Blank disks, in the directory of all sandboxes. No sandbox can have this name.
 const DISKS: &str = ".disks";
-/// How many sandboxes can have ids of their own at once.
-const RANGES: u32 = 8192;
 /// How long a keeper may take to take its sandbox down. Most end within
 /// milliseconds; a million small files on a slow disk take minutes to remove.
 const KEEPER_END: Duration = Duration::from_secs(300);
@@ -70,7 +64,7 @@ pub struct Native {
     layout: Layout,
     place: Place,
     wired: Option<Wired>,
-    ranges: Arc<Mutex<Vec<u32>>>,
+    ranges: Ranges,
     stock: Arc<Stock>,
     waits: TaskTracker,
 }
@@ -92,7 +86,7 @@ impl Native {
             source,
         })?;
         let place = Place::of(&root);
-        let ranges = Arc::new(Mutex::new(shuffled_ranges()));
+        let ranges = Ranges::shuffled();
         let stock = Arc::new(Stock::open(root.join(DISKS))?);
         let waits = TaskTracker::new();
         Ok(Native { root, keeper, privilege, layout, place, wired, ranges, stock, waits })
@@ -101,7 +95,7 @@ impl Native {
     async fn start(&self, plan: Plan<'_>) -> Result<Arc<dyn Instance>, Error> {
         let state = self.root.join(plan.id.as_str());
         let range = match self.privilege {
-            Privilege::Root => Some(Range::take(&self.ranges)?),
+            Privilege::Root => Some(self.ranges.take()?),
             Privilege::User => None,
         };
         let groups = self.layout.trees();
@@ -213,8 +207,7 @@ impl Native {
             let handle = self.open_state(&state)?;
             match UnixStream::connect(in_state(&handle, "keeper")).await {
                 Ok(stream) => {
-                    let range =
-                        read_spec(&state).and_then(|spec| Range::reserve(&self.ranges, &spec));
+                    let range = read_spec(&state).and_then(|spec| self.ranges.reserve(&spec));
                     let kept = Kept::new(self, &id, state, handle, stream, range);
                     found.push(Found { id, state: Ok(Arc::new(kept)) });
                 }
@@ -297,53 +290,6 @@ impl Walls for Native {
 
 fn own_id() -> u32 {
     rustix::process::geteuid().as_raw()
-}
-
-/// All ranges, beginning anywhere: another server on this host, with another
-/// data directory, knows nothing of ours.
-fn shuffled_ranges() -> Vec<u32> {
-    let anywhere = RandomState::new().build_hasher().finish() % u64::from(RANGES);
-    let mut ranges: Vec<u32> = (0..RANGES).collect();
-    ranges.rotate_left(anywhere as usize);
-    ranges
-}
-
-/// 65,536 ids, given back when dropped.
-struct Range {
-    number: u32,
-    free: Arc<Mutex<Vec<u32>>>,
-}
-
-impl Range {
-    fn take(free: &Arc<Mutex<Vec<u32>>>) -> Result<Range, Error> {
-        let number = free.lock().ok().and_then(|mut free| free.pop());
-        let number = number.ok_or(Error::NoIds)?;
-        Ok(Range { number, free: Arc::clone(free) })
-    }
-
-    /// Takes the range of a sandbox that already has it.
-    fn reserve(free: &Arc<Mutex<Vec<u32>>>, spec: &Spec) -> Option<Range> {
-        match spec.privilege {
-            Privilege::Root => {}
-            Privilege::User => return None,
-        }
-        let number = spec.first_id.checked_sub(FIRST_ID)? / COUNT;
-        free.lock().ok()?.retain(|one| *one != number);
-        Some(Range { number, free: Arc::clone(free) })
-    }
-
-    fn first_id(&self) -> u32 {
-        FIRST_ID + self.number * COUNT
-    }
-}
-
-impl Drop for Range {
-    fn drop(&mut self) {
-        if let Ok(mut free) = self.free.lock() {
-            // To the far end: ids rest before they are used again.
-            free.insert(0, self.number);
-        }
-    }
 }
 
 /// A sandbox with its keeper.
