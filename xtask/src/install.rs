@@ -32,7 +32,7 @@ pub(crate) fn install_missing() -> Result<()> {
 /// Programs of the distribution: how to see that one is there, and the Debian
 /// packages that bring it.
 fn tools() -> Result<()> {
-    let wanted: [(&str, &[&str], &[&str]); 5] = [
+    let wanted: [(&str, &[&str], &[&str]); 8] = [
         ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
         ("npm", &["--version"], &["nodejs", "npm"]),
         ("curl", &["--version"], &["curl"]),
@@ -42,6 +42,10 @@ fn tools() -> Result<()> {
             &["-c", "PATH=$PATH:/usr/sbin:/sbin; nft --version && ip -V"],
             &["nftables", "iproute2"],
         ),
+        ("sh", &["-c", "PATH=$PATH:/usr/sbin:/sbin; mkfs.ext4 -V"], &["e2fsprogs"]),
+        // The default template shows the host's, and tests install packages with them.
+        ("sudo", &["--version"], &["sudo"]),
+        ("/usr/bin/python3", &["-m", "pip", "--version"], &["python3-pip"]),
     ];
     let missing = wanted.iter().filter(|(program, probe, _)| !works(program, probe));
     let packages: Vec<&str> =
