@@ -23,6 +23,8 @@ const FIRST: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a device may take to let go of its image.
 const LETTING_GO: Duration = Duration::from_secs(5);
+/// How long it may be busy with that afterwards.
+const LINGERING: Duration = Duration::from_millis(200);
 
 /// From the kernel's `linux/loop.h`.
 const CONFIGURE: libc::Ioctl = 0x4C0A;
@@ -131,9 +133,18 @@ impl Use {
     }
 }
 
+/// When devices without an image are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thrift {
+    /// As soon as those that the host began with are enough for all there is.
+    WhenQuiet,
+    /// At once: nobody here will need one again.
+    AtOnce,
+}
+
 /// Removes the devices that have no image, except those that the host began
-/// with, as soon as these are enough again. Whoever asks for one more gets it.
-pub(super) fn remove_spare() -> io::Result<()> {
+/// with. Whoever asks for one more gets it.
+pub(super) fn remove_spare(thrift: Thrift) -> io::Result<()> {
     let control = OpenOptions::new().read(true).write(true).open(CONTROL)?;
     let first = fs::read_to_string("/sys/module/loop/parameters/max_loop")
         .ok()
@@ -151,13 +162,26 @@ pub(super) fn remove_spare() -> io::Result<()> {
             Some(_) | None => {}
         }
     }
-    if bound <= first {
+    if bound <= first || thrift == Thrift::AtOnce {
         for number in spare {
-            // One that somebody has just taken stays.
-            let _ = request(control.as_raw_fd(), REMOVE, number.into());
+            remove(&control, number);
         }
     }
     Ok(())
+}
+
+/// Removes one device. It is busy for a moment after it let go of its image; one
+/// that somebody has just taken stays.
+fn remove(control: &File, number: u32) {
+    let image = PathBuf::from(format!("/sys/block/loop{number}/loop"));
+    let deadline = Instant::now() + LINGERING;
+    while request(control.as_raw_fd(), REMOVE, number.into())
+        .is_err_and(|err| err.raw_os_error() == Some(libc::EBUSY))
+        && !image.exists()
+        && Instant::now() < deadline
+    {
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn request(file: RawFd, request: libc::Ioctl, argument: libc::c_ulong) -> io::Result<i32> {

@@ -17,7 +17,12 @@ use std::{
     },
 };
 
-use super::{disk::blank_disk, image::Image, loop_device, spec::Privilege};
+use super::{
+    disk::blank_disk,
+    image::Image,
+    loop_device::{self, Thrift},
+    spec::Privilege,
+};
 use crate::{Error, Tier, removal::remove_tree};
 
 /// The program that makes file systems, where it usually is.
@@ -152,17 +157,21 @@ impl Stock {
     /// Lets go of what was made, and of devices that were added for it.
     pub(super) fn clear(&self) {
         held(&self.ready).clear();
-        self.tidy();
+        self.remove_devices(Thrift::AtOnce);
     }
 
     /// Removes loop devices that nobody needs any more.
     pub(super) fn tidy(&self) {
+        self.remove_devices(Thrift::WhenQuiet);
+    }
+
+    fn remove_devices(&self, thrift: Thrift) {
         self.untidy.store(true, Ordering::SeqCst);
         let _alone = held(&self.tidying);
-        // Of many who waited, one does it for all.
-        if self.untidy.swap(false, Ordering::SeqCst)
+        // Of many who waited, one does it for all, except for the last.
+        if (self.untidy.swap(false, Ordering::SeqCst) || thrift == Thrift::AtOnce)
             && loop_device::can_be_had().is_ok()
-            && let Err(err) = loop_device::remove_spare()
+            && let Err(err) = loop_device::remove_spare(thrift)
         {
             tracing::warn!("loop devices are left: {err}");
         }
