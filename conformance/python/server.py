@@ -8,8 +8,9 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from pathlib import Path
+
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "target" / "release" / "mayfly"
@@ -133,13 +134,3 @@ def resident_bytes(pid: int) -> int:
     """Memory of one process that is in RAM now."""
     with open(f"/proc/{pid}/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def wait_until(condition, seconds: float = 10) -> bool:
-    """Polls until the condition holds; false when it does not within the time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return bool(condition())

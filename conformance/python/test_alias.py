@@ -5,7 +5,8 @@ import time
 
 import httpx
 
-from server import processes_of, wait_until
+from server import processes_of
+from waiting import wait_until
 
 
 def lines(response: httpx.Response) -> list[dict]:

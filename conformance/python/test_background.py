@@ -6,7 +6,8 @@ import time
 import pytest
 from e2b import CommandExitException, NotFoundException, SandboxException, TimeoutException
 
-from server import wait_until
+from waiting import wait_until
+
 
 NO_SUCH_PID = 999999
 

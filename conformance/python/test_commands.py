@@ -11,7 +11,7 @@ from e2b import (
     TimeoutException,
 )
 
-from server import wait_until
+from waiting import wait_until
 
 
 def test_output_and_exit_code_come_back(shared):

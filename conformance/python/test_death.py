@@ -10,7 +10,8 @@ import time
 import pytest
 from e2b import PtySize, Sandbox, SandboxNotFoundException, SandboxNotRunningException
 
-from server import wait_until
+from waiting import wait_until
+
 
 
 def test_calls_after_a_kill_say_that_the_sandbox_is_gone(server):

@@ -8,7 +8,7 @@ import time
 from e2b.envd.process import process_pb
 
 from rpc import END, GZIP, Stream, frame, frames, live_events, shell
-from server import wait_until
+from waiting import wait_until
 
 
 def test_a_stream_has_the_events_of_the_seed_in_order(rpc):

@@ -11,7 +11,8 @@ from e2b import (
     SandboxState,
 )
 
-from server import processes_of, wait_until
+from server import processes_of
+from waiting import wait_until
 
 
 def listed(**query) -> set[str]:

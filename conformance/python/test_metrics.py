@@ -8,7 +8,7 @@ import struct
 from concurrent.futures import ThreadPoolExecutor
 
 from rpc import frame, shell
-from server import wait_until
+from waiting import wait_until
 
 COMMANDS = 2000
 AT_ONCE = 200

@@ -5,7 +5,8 @@ import threading
 import pytest
 from e2b import CommandExitException, NotFoundException, PtySize, SandboxException
 
-from server import wait_until
+from waiting import wait_until
+
 
 SIZE = PtySize(rows=24, cols=80)
 

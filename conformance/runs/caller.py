@@ -175,13 +175,3 @@ class Caller:
 
     def runs(self) -> list[dict]:
         return self.json("/runs?limit=200")["runs"]
-
-
-def wait_until(condition, seconds: float = 10) -> bool:
-    """Polls until the condition holds; false when it does not within the time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return bool(condition())

@@ -3,10 +3,10 @@
 import time
 
 import lines
-from caller import wait_until
 from dialects import Turn
 from model import Broken
 from scripts import calling, saying, shell
+from waiting import wait_until
 
 HOLD = """
 import os, socket, time

@@ -7,9 +7,9 @@ import pytest
 
 import caller as calls
 import lines
-from caller import wait_until
 from model import Silence
 from scripts import shell
+from waiting import wait_until
 
 
 def left_within(caller, seconds: float) -> float:

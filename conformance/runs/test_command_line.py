@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 import lines
-from caller import wait_until
 from serving import PROGRAMS
+from waiting import wait_until
 
 BLOCK = "Do it:\n```sh\n{}\n```\n"
 

@@ -8,10 +8,10 @@ import pytest
 import caller as calls
 import census
 import lines
-from caller import wait_until
 from dialects import Turn
 from scripts import shell
 from serving import Server
+from waiting import wait_until
 
 CROWD = 100
 DOOMED = 20

@@ -3,8 +3,8 @@
 import hashlib
 import json
 
-from caller import wait_until
 from scripts import saying, shell
+from waiting import wait_until
 
 
 def dispatch(caller, *commands):

@@ -6,10 +6,10 @@ from datetime import datetime
 import pytest
 
 import lines
-from caller import wait_until
 from dialects import Turn
 from scripts import calling, shell
 from serving import Server
+from waiting import wait_until
 
 
 def test_a_run_over_its_time_ends_in_runtime_exceeded(caller, workspace):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from caller import wait_until
 from dialects import Asked, Turn
 from serving import ROOT
+from waiting import wait_until
 
 MODULES = ROOT / "conformance" / "runs" / "node_modules"
 ENTRY = "node_modules/@modelcontextprotocol/server-everything/dist/index.js"

@@ -233,16 +233,6 @@ def make_blank(path: str, mib: int) -> None:
     subprocess.run(["mkfs.ext4", *options, *lazily, path], check=True, env={"PATH": "/usr/sbin:/sbin"})
 
 
-def wait_until(condition, seconds: float = 10) -> bool:
-    """Polls until the condition holds; false when it does not within the time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return bool(condition())
-
-
 def skeleton(place: Path) -> Path:
     """The layer that most tests start from: directories and two users; programs are the host's."""
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):

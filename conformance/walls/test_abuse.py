@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import census
-from box import Box, wait_until
+from box import Box
 from daemon import CommandError
+from waiting import wait_until
 
 # How long a neighbour's `true` may take while somebody else goes wild.
 PATIENCE = 5

@@ -12,10 +12,11 @@ import pytest
 
 import census
 import daemon
-from box import Box, wait_until
+from box import Box
 from serving import Server
 from town import CLOSED, HOST, NAME_SERVER, NAMED_SERVICE, OTHER_SERVICE, PRIVATE, SERVICE
 from town import HostRules, Town
+from waiting import wait_until
 
 if not any(os.path.exists(f"{place}/nft") for place in ("/usr/sbin", "/sbin")):
     pytest.skip("internet access needs nft", allow_module_level=True)

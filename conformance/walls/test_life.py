@@ -8,9 +8,10 @@ import socket
 import pytest
 
 import census
-from box import Box, wait_until
+from box import Box
 from daemon import CommandError
 from serving import Server
+from waiting import wait_until
 
 
 def remove_groups(box: Box) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 import census
 import daemon
-from box import AS_ORDINARY, ORDINARY, PROGRAMS, Box, skeleton, wait_until
+from box import AS_ORDINARY, ORDINARY, PROGRAMS, Box, skeleton
 from daemon import CommandError
 from rows import BOTH, PRELUDE, ROWS
 from serving import Server
+from waiting import wait_until
 
 # Rows that promise what only root can build. Each has its counterpart below.
 NOT_WITHOUT_ROOT = {

@@ -11,8 +11,9 @@ import pytest
 
 import census
 import daemon
-from box import network_of, wait_until
+from box import network_of
 from serving import Server
+from waiting import wait_until
 
 BATCH = 50
 # Disks that a server makes ahead of time.

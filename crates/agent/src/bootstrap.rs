@@ -19,7 +19,6 @@ use crate::session::{Session, Variables};
 use crate::writeback::{self, Taker};
 
 pub(crate) use callback::reason;
-pub(crate) use download::hex;
 pub(crate) use setup::Background;
 
 /// The one harness that is ours.

@@ -1,5 +1,6 @@
 //! Why a run ends without an answer, in the words of its terminal event.
 
+use std::error::Error;
 use std::fmt;
 
 use wire::run::{ErrorCode, Terminal};
@@ -37,5 +38,13 @@ impl fmt::Display for Failure {
 impl From<Failure> for Terminal {
     fn from(failure: Failure) -> Terminal {
         Terminal::Error { code: failure.code, message: failure.message }
+    }
+}
+
+/// An error and what caused it, which its own words leave out.
+pub(crate) fn with_cause(err: &dyn Error) -> String {
+    match err.source() {
+        Some(cause) => format!("{err}: {cause}"),
+        None => err.to_string(),
     }
 }

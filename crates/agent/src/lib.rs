@@ -25,5 +25,6 @@ mod emit;
 mod failure;
 mod http;
 mod json;
+mod shell;
 
 pub use life::live;

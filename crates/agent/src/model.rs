@@ -99,6 +99,13 @@ pub(crate) struct Answer {
     pub(crate) replay: Vec<Value>,
 }
 
+impl Answer {
+    /// One that ended so, and of which nothing has been put together yet.
+    fn ended(stop: Stop) -> Answer {
+        Answer { text: String::new(), calls: Vec::new(), stop, replay: Vec::new() }
+    }
+}
+
 /// A tool that the model wants called.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolCall {

@@ -17,6 +17,7 @@ use wire::Secret;
 use wire::run::{Event, Level};
 
 use crate::emit::Emitter;
+use crate::failure::with_cause;
 use crate::http::{self as link_http, HttpError, allowance};
 use crate::session::Session;
 
@@ -47,7 +48,7 @@ pub(crate) enum Taker {
 enum WritebackError {
     #[error(transparent)]
     Collect(#[from] CollectError),
-    #[error("POST /agent/results: {}", explain(.0))]
+    #[error("POST /agent/results: {}", with_cause(.0))]
     Http(#[from] HttpError),
     #[error("POST /agent/results: {0}")]
     Request(#[from] http::Error),
@@ -104,11 +105,4 @@ async fn send(
         return Err(WritebackError::Refused { status: status.as_u16(), reason });
     }
     Ok(answer::read(&body?, assets)?)
-}
-
-fn explain(err: &HttpError) -> String {
-    match std::error::Error::source(err) {
-        Some(cause) => format!("{err}: {cause}"),
-        None => err.to_string(),
-    }
 }

@@ -3,24 +3,18 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{FromRequestParts, Path},
+    extract::{FromRef, FromRequestParts, Path},
     http::request::Parts,
 };
-use http_kit::{Fault, Team};
+use http_kit::{Caller, Fault, Keys, Team};
 use sandbox::Sandbox;
 use wire::{Code, SandboxId};
 
 use crate::Gateway;
 
-/// The team that a request's API key speaks for. A route that takes this
-/// cannot be reached without a key.
-pub(crate) struct Caller(pub(crate) Team);
-
-impl FromRequestParts<Gateway> for Caller {
-    type Rejection = Fault;
-
-    async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Caller, Fault> {
-        gateway.keys.team(&parts.headers).await.map(Caller)
+impl FromRef<Gateway> for Keys {
+    fn from_ref(gateway: &Gateway) -> Keys {
+        gateway.keys.clone()
     }
 }
 

@@ -9,7 +9,7 @@ use axum::{
     extract::{Path, State},
     response::{IntoResponse, Response},
 };
-use http_kit::{Body, Fault, Query};
+use http_kit::{Body, Caller, Fault, Query};
 use sandbox::ProcessError;
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +19,7 @@ use self::{
     find::{Place, pid_of},
     stream::Attached,
 };
-use crate::{Gateway, caller::Caller, fault};
+use crate::{Gateway, fault};
 
 pub(crate) use start::start;
 

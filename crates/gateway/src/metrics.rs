@@ -4,9 +4,9 @@ use axum::{
     extract::State,
     http::{HeaderName, header::CONTENT_TYPE},
 };
-use http_kit::Exposition;
+use http_kit::{Caller, Exposition};
 
-use crate::{Gateway, caller::Caller};
+use crate::Gateway;
 
 /// One scrape. Nothing is enumerated: every number is a counter already.
 pub(crate) async fn scrape(

@@ -2,10 +2,8 @@
 //! instead of a 404 that looks like a typo.
 
 use axum::http::{Method, Uri};
-use http_kit::Fault;
+use http_kit::{Caller, Fault};
 use wire::Code;
-
-use crate::caller::Caller;
 
 /// Paths that exist in E2B and not here.
 pub(crate) const PATHS: [&str; 23] = [

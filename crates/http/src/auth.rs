@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::http::{HeaderMap, header::AUTHORIZATION};
+use axum::{
+    extract::{FromRef, FromRequestParts},
+    http::{HeaderMap, header::AUTHORIZATION, request::Parts},
+};
 use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
 use wire::Code;
@@ -22,6 +25,22 @@ const CACHED: usize = 1024;
 /// The owner of a key, and so of what it makes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Team(pub String);
+
+/// The team that a request's API key speaks for. A route that takes this cannot
+/// be reached without a key.
+pub struct Caller(pub Team);
+
+impl<S> FromRequestParts<S> for Caller
+where
+    S: Send + Sync,
+    Keys: FromRef<S>,
+{
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Caller, Fault> {
+        Keys::from_ref(state).team(&parts.headers).await.map(Caller)
+    }
+}
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Lookup = dyn Fn(String) -> BoxFuture<'static, Result<Option<Team>, Failure>> + Send + Sync;

@@ -8,7 +8,7 @@ mod metrics;
 mod requests;
 mod serve;
 
-pub use auth::{Keys, Team};
+pub use auth::{Caller, Keys, Team};
 pub use fault::Fault;
 pub use json::{Body, Query};
 pub use metrics::{Exposition, Histogram};

@@ -8,6 +8,7 @@ mod error;
 mod native;
 mod network;
 mod oci;
+mod places;
 mod process;
 mod removal;
 mod seen;

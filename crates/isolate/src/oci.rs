@@ -38,6 +38,7 @@ use self::{contained::clear, ground::Ground, programs::Programs, runtime::Caller
 use crate::{
     Error, Limits, Privilege,
     native::cgroup::{Cgroup, Layout},
+    places::sandboxes_below,
     walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Walls},
 };
 
@@ -174,15 +175,9 @@ impl Oci {
 
     /// Nothing outlives a server here: what is found is removed.
     async fn look_around(&self) -> Result<Vec<Found>, Error> {
-        let failed = |source| Error::Directory { action: "read", path: self.root.clone(), source };
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.root).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(|name| SandboxId::parse(name).ok()) else {
-                continue;
-            };
-            if let Err(err) = clear(&self.caller, &id, &Ground { state: entry.path() }).await {
+        for (id, state) in sandboxes_below(&self.root)? {
+            if let Err(err) = clear(&self.caller, &id, &Ground { state }).await {
                 // The others must not suffer for it; the next start tries again.
                 tracing::error!(sandbox.id = %id, "sandbox {id} was not cleared: {err}");
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bytes::BytesMut;
 use clap::Args;
 use reqwest::{Method, RequestBuilder, Response, header};
 use serde::de::DeserializeOwned;
@@ -88,20 +89,25 @@ async fn complaint(mut answer: Response) -> String {
 /// Cuts a stream of NDJSON into lines.
 pub(crate) struct Lines {
     answer: Response,
-    waiting: Vec<u8>,
+    waiting: BytesMut,
+    /// Bytes of it that are known to have no line's end.
+    searched: usize,
 }
 
 impl Lines {
     pub(crate) fn new(answer: Response) -> Lines {
-        Lines { answer, waiting: Vec::new() }
+        Lines { answer, waiting: BytesMut::new(), searched: 0 }
     }
 
     /// The next line with its end; `None` when the stream is over.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<BytesMut>> {
         loop {
-            if let Some(at) = self.waiting.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(self.waiting.drain(..=at).collect()));
+            if let Some(at) = memchr::memchr(b'\n', &self.waiting[self.searched..]) {
+                let line = self.waiting.split_to(self.searched + at + 1);
+                self.searched = 0;
+                return Ok(Some(line));
             }
+            self.searched = self.waiting.len();
             match self.answer.chunk().await.context("the stream broke")? {
                 Some(chunk) => self.waiting.extend_from_slice(&chunk),
                 None if self.waiting.is_empty() => return Ok(None),

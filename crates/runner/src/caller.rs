@@ -1,10 +1,10 @@
 //! Who asks, and for which run.
 
 use axum::{
-    extract::{FromRequestParts, Path},
+    extract::{FromRef, FromRequestParts, Path},
     http::request::Parts,
 };
-use http_kit::{Fault, Team};
+use http_kit::{Caller, Fault, Keys, Team};
 use store::RunRow;
 use tokio::sync::watch;
 use wire::{Code, run::RunId};
@@ -15,15 +15,9 @@ use crate::{
     office::Runner,
 };
 
-/// The team that a request's API key speaks for. A route that takes this cannot
-/// be reached without a key.
-pub(crate) struct Caller(pub(crate) Team);
-
-impl FromRequestParts<Runner> for Caller {
-    type Rejection = Fault;
-
-    async fn from_request_parts(parts: &mut Parts, runner: &Runner) -> Result<Caller, Fault> {
-        runner.keys.team(&parts.headers).await.map(Caller)
+impl FromRef<Runner> for Keys {
+    fn from_ref(runner: &Runner) -> Keys {
+        runner.keys.clone()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use axum::{Json, extract::State};
 use chrono::DateTime;
-use http_kit::{Fault, Query};
+use http_kit::{Caller, Fault, Query};
 use serde::{Deserialize, Serialize};
 use store::RunCursor;
 use wire::{Code, run::RunId};
 
-use crate::{caller::Caller, fault, info::RunInfo, office::Runner};
+use crate::{fault, info::RunInfo, office::Runner};
 
 /// Runs on a page, unless the caller says otherwise.
 const PAGE: u32 = 50;

@@ -10,12 +10,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
-use http_kit::{Fault, Query};
+use http_kit::{Caller, Fault, Query};
 use serde::Deserialize;
 use wire::{Code, run::RunId};
 
 use crate::{
-    caller::{Caller, Owned},
+    caller::Owned,
     dispatch::{BODY_LIMIT, Dispatch},
     fault,
     follow::Follower,

@@ -83,8 +83,7 @@ impl Agent {
 fn make_layer(program: &Path, layers: &Path) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(layers)?;
     let content = fs::read(program)?;
-    let hash: String =
-        Sha256::digest(&content).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let hash = wire::hex(&Sha256::digest(&content)[..16]);
     let layer = layers.join(&hash);
     if layer.exists() {
         return Ok(layer);

@@ -55,8 +55,7 @@ impl AccessTokens {
 
     /// The token of a sandbox.
     pub fn issue(&self, id: &SandboxId) -> String {
-        let digest = self.digest(id);
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        wire::hex(&self.digest(id))
     }
 
     /// Whether `token` opens the sandbox, in a time that tells nothing.

@@ -20,7 +20,7 @@ pub mod sse;
 mod text;
 
 pub use code::{Code, ConnectError};
-pub use codec::{Codec, DecodeError, base64};
+pub use codec::{Codec, DecodeError, base64, hex};
 pub use command::{CommandInfo, CommandLine, CommandReason, CommandRequest, CommandState};
 pub use control::{ControlMessage, Init, Outcome, Started};
 pub use e2b::{

@@ -7,9 +7,8 @@ use wire::run::{ErrorCode, Level};
 
 use super::Home;
 use super::download::{DownloadError, download};
-use super::skills::explain;
 use crate::emit::Emitter;
-use crate::failure::Failure;
+use crate::failure::{Failure, with_cause};
 use crate::unpack::unpack;
 
 /// Fetches and unpacks the bag.
@@ -35,7 +34,7 @@ pub(super) async fn fetch(
         Failure::new(code, format!("GET /assets: {err}"))
     })?;
     let unpacked = unpack(&bag.file, workspace_dir, limits.bag_bytes).map_err(|err| {
-        let message = format!("the bag was refused: {}", explain(&err));
+        let message = format!("the bag was refused: {}", with_cause(&err));
         Failure::new(ErrorCode::AssetsRejected, message)
     })?;
     let (files, bytes) = (unpacked.files, unpacked.bytes);

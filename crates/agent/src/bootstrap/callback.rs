@@ -10,7 +10,7 @@ use wire::Secret;
 use wire::agent::{AgentConfig, AgentEnv, AgentLimits};
 use wire::run::ErrorCode;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, with_cause};
 use crate::http::{self as link_http, Answer, HttpError, no_body};
 use crate::json::{self, Wrong};
 
@@ -51,7 +51,7 @@ async fn redeem<T: DeserializeOwned>(
         .body(no_body())
         .map_err(|err| failed(err.to_string()))?;
     let began = tokio::time::Instant::now();
-    let said = |err: HttpError| failed(explain_http(&err));
+    let said = |err: HttpError| failed(with_cause(&err));
     let answer = link_http::send(request, patience).await.map_err(said)?;
     let left = patience.saturating_sub(began.elapsed());
     if !answer.status.is_success() {
@@ -63,18 +63,10 @@ async fn redeem<T: DeserializeOwned>(
         err @ (HttpError::BadUrl(_)
         | HttpError::Connect { .. }
         | HttpError::Broken { .. }
-        | HttpError::TooLarge(_)) => failed(explain_http(&err)),
+        | HttpError::TooLarge(_)) => failed(with_cause(&err)),
     };
     let body = answer.read_whole(limits.config_bytes, left).await.map_err(said)?;
     json::parse(&body).map_err(|wrong| failed(explain(&wrong)))
-}
-
-/// What went wrong, and why.
-pub(super) fn explain_http(err: &HttpError) -> String {
-    match std::error::Error::source(err) {
-        Some(cause) => format!("{err}: {cause}"),
-        None => err.to_string(),
-    }
 }
 
 /// An answer that is no success, in words; its body may name a reason.

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use http::Request;
 use sha2::{Digest, Sha256};
 use wire::agent::AgentLimits;
+use wire::hex;
 
-use super::callback::explain_http;
+use crate::failure::with_cause;
 use crate::http::{self as link_http, HttpError, allowance, no_body};
 
 /// A zip may be a little larger than what it holds, for its headers.
@@ -32,7 +33,7 @@ pub(super) enum DownloadError {
     Status(u16),
     #[error("the zip is larger than {0} bytes")]
     TooLarge(u64),
-    #[error("{}", explain_http(.0))]
+    #[error("{}", with_cause(.0))]
     Http(HttpError),
     #[error("`{0}` is not an address that can be asked")]
     BadUrl(String),
@@ -83,11 +84,6 @@ pub(super) async fn download(
     }
     file.rewind().map_err(DownloadError::Write)?;
     Ok(Download { file, sha256: hex(&hash.finalize()) })
-}
-
-/// Bytes as lowercase hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A file that is removed before anything is in it.

@@ -28,6 +28,7 @@ use super::Home;
 use crate::emit::Emitter;
 use crate::failure::Failure;
 use crate::session::Session;
+use crate::shell::Shell;
 
 use lines::Lines;
 
@@ -71,14 +72,12 @@ pub(super) async fn run(
 
 fn start(script: &Path, session: &Session) -> io::Result<(PipeReader, Child)> {
     let (reader, writer) = io::pipe()?;
-    let mut command = if Path::new("/bin/bash").exists() {
-        let mut command = session.command("/bin/bash");
-        command.args(["-e", "-o", "pipefail"]);
-        command
-    } else {
-        let mut command = session.command("/bin/sh");
-        command.arg("-e");
-        command
+    let shell = Shell::installed();
+    let mut command = session.command(shell.program());
+    command.arg("-e");
+    match shell {
+        Shell::Bash => command.args(["-o", "pipefail"]),
+        Shell::Plain => &mut command,
     };
     command.arg(script).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     Ok((reader, command.spawn()?))

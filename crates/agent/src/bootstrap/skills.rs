@@ -14,7 +14,7 @@ use wire::run::{ErrorCode, Level};
 use super::Home;
 use super::download::{DownloadError, download};
 use crate::emit::Emitter;
-use crate::failure::Failure;
+use crate::failure::{Failure, with_cause};
 use crate::session::Skill;
 use crate::unpack::{UnpackError, unpack};
 
@@ -32,7 +32,7 @@ enum SkillError {
     Download(#[from] DownloadError),
     #[error("the SHA-256 of the zip is {0}, not its version")]
     OtherHash(String),
-    #[error("{}", explain(.0))]
+    #[error("{}", with_cause(.0))]
     Unpack(#[from] UnpackError),
     #[error("cannot be kept: {0}")]
     Keep(#[from] io::Error),
@@ -99,13 +99,5 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(err) if err.kind() != ErrorKind::NotFound => Err(err),
         Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// What is wrong with a zip, and why.
-pub(super) fn explain(err: &UnpackError) -> String {
-    match std::error::Error::source(err) {
-        Some(cause) => format!("{err}: {cause}"),
-        None => err.to_string(),
     }
 }

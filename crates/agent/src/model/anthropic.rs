@@ -97,9 +97,7 @@ impl Assembly for Blocks {
     }
 
     fn finish(self) -> Result<Answer, BadAnswer> {
-        let stop = self.stop.ok_or(BadAnswer::NoStop)?;
-        let mut answer =
-            Answer { text: String::new(), calls: Vec::new(), stop, replay: Vec::new() };
+        let mut answer = Answer::ended(self.stop.ok_or(BadAnswer::NoStop)?);
         for block in self.blocks {
             block.join(&mut answer);
         }

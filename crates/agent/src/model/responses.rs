@@ -121,9 +121,7 @@ impl Assembly for Items {
     }
 
     fn finish(self) -> Result<Answer, BadAnswer> {
-        let stop = self.stop.ok_or(BadAnswer::NoStop)?;
-        let mut answer =
-            Answer { text: String::new(), calls: Vec::new(), stop, replay: Vec::new() };
+        let mut answer = Answer::ended(self.stop.ok_or(BadAnswer::NoStop)?);
         for item in self.items.into_values() {
             item.join(&mut answer);
         }

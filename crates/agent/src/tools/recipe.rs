@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Fields, Returned, ToolError, process, shell};
-use crate::{session::Session, skills::Bundle};
+use super::{Fields, Returned, ToolError, process};
+use crate::{session::Session, shell::Shell, skills::Bundle};
 
 /// Longest argument that also becomes a variable: the system limits each one
 /// and all together, and standard input has them all.
@@ -35,7 +35,7 @@ pub(super) async fn run(
         let known = skill.recipes.join(", ");
         fields.wrong("recipe", &format!("is none of this skill's recipes: {known}"))
     })?;
-    let mut command = session.command(shell::program());
+    let mut command = session.command(Shell::installed().program());
     command.arg(skill.directory.join(recipe)).envs(variables(args));
     command.env("SKILL_DIR", &skill.directory);
     let input = Value::Object(args.clone()).to_string();

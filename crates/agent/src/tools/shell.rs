@@ -1,12 +1,9 @@
 //! `shell`: any command, by bash where there is one.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use super::{Fields, Returned, ToolError, process};
-use crate::session::Session;
-
-const BASH: &str = "/bin/bash";
-const SH: &str = "/bin/sh";
+use crate::{session::Session, shell::Shell};
 
 pub(super) async fn run(session: &Session, fields: &mut Fields<'_>) -> Result<Returned, ToolError> {
     let text = fields.text("command")?;
@@ -17,16 +14,16 @@ pub(super) async fn run(session: &Session, fields: &mut Fields<'_>) -> Result<Re
     }
     let most = session.limits.tool_timeout_ms;
     let limit = Duration::from_millis(asked.unwrap_or(most).min(most));
-    let shell = program();
-    let mut command = session.command(shell);
+    let shell = Shell::installed();
+    let mut command = session.command(shell.program());
     // A login shell, so that what profiles put into PATH is found.
-    command.arg(if shell == BASH { "-lc" } else { "-c" }).arg(text);
+    let flags = match shell {
+        Shell::Bash => "-lc",
+        Shell::Plain => "-c",
+    };
+    command.arg(flags).arg(text);
     let ended = process::run(command, b"", session.limits.tool_result_bytes, limit).await;
-    let ended = ended.map_err(|err| ToolError::new(format!("{shell} did not start: {err}")))?;
+    let ended =
+        ended.map_err(|err| ToolError::new(format!("{} did not start: {err}", shell.program())))?;
     ended.returned()
-}
-
-/// The best shell that is installed.
-pub(super) fn program() -> &'static str {
-    if Path::new(BASH).exists() { BASH } else { SH }
 }

@@ -16,8 +16,7 @@ use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use wire::agent::AgentLimits;
-
-use crate::bootstrap::hex;
+use wire::hex;
 
 /// How deep the directory is looked into.
 const MAX_DEPTH: usize = 32;

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
+use wire::hex;
 
 use super::collect::{Asset, open};
-use crate::bootstrap::hex;
 use crate::http::Body;
 
 /// How much of a file is sent at once.

@@ -8,12 +8,12 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use http_kit::{Body, Fault, Team};
+use http_kit::{Body, Caller, Fault, Team};
 use sandbox::Lifetime;
 use wire::{Code, CommandRequest, process as pb};
 
 use super::stream::{Attached, Fresh};
-use crate::{Gateway, caller::Caller, e2b, fault};
+use crate::{Gateway, e2b, fault};
 
 /// Unless the caller says otherwise.
 const TIMEOUT_MS: u64 = 60_000;

@@ -4,12 +4,12 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::{Json, extract::State, http::StatusCode};
-use http_kit::{Body, Fault};
+use http_kit::{Body, Caller, Fault};
 use sandbox::{Lifetime, Sandbox};
 use wire::{Code, NewSandbox};
 
 use super::network;
-use crate::{Gateway, caller::Caller, fault};
+use crate::{Gateway, fault};
 
 type Created = (StatusCode, Json<wire::Sandbox>);
 

@@ -8,13 +8,13 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue},
 };
 use chrono::{DateTime, Utc};
-use http_kit::{Fault, Query};
+use http_kit::{Caller, Fault, Query};
 use percent_encoding::percent_decode_str;
 use sandbox::Sandbox;
 use serde::Deserialize;
 use wire::{Code, ListedSandbox};
 
-use crate::{Gateway, caller::Caller};
+use crate::Gateway;
 
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 const TOTAL_RUNNING: HeaderName = HeaderName::from_static("x-total-running");

@@ -19,7 +19,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::rules;
-use crate::{Cidr, Error};
+use crate::{Cidr, Error, places::root_program};
 
 /// Addresses of all sandboxes, of every server.
 pub(super) const HOSTS: &str = "198.18.0.0/15";
@@ -143,12 +143,9 @@ impl Wiring {
     }
 }
 
-/// Where root's programs are.
-const PROGRAMS: [&str; 4] = ["/usr/sbin/nft", "/sbin/nft", "/usr/local/sbin/nft", "/usr/bin/nft"];
-
 /// The program that loads rules, where it usually is.
 pub fn find_nft(exists: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
-    PROGRAMS.iter().map(PathBuf::from).find(|path| exists(path))
+    root_program("nft", exists)
 }
 
 /// Takes the host's rules away, if there is a program that can.

@@ -23,11 +23,8 @@ use super::{
     loop_device::{self, Thrift},
     spec::Privilege,
 };
-use crate::{Error, Tier, removal::remove_tree};
+use crate::{Error, Tier, places::root_program, removal::remove_tree};
 
-/// The program that makes file systems, where it usually is.
-const PROGRAMS: [&str; 4] =
-    ["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4", "/usr/local/sbin/mkfs.ext4", "/usr/bin/mkfs.ext4"];
 /// Disks that wait.
 const READY: usize = 3;
 
@@ -72,7 +69,7 @@ pub fn disk_limit() -> Result<(), Error> {
 }
 
 fn find_mkfs() -> Result<PathBuf, Error> {
-    PROGRAMS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
+    root_program("mkfs.ext4", &Path::exists).ok_or_else(|| {
         lacking("`mkfs.ext4` to limit disks; Debian has it in the package e2fsprogs")
     })
 }

@@ -43,6 +43,7 @@ use super::{
 };
 use crate::{
     Error, Network, Tier,
+    places::sandboxes_below,
     removal::remove_tree,
     walls::{Birth, Ended, Found, Identities, Instance, Listen, Plan, Walls},
 };
@@ -195,15 +196,8 @@ impl Native {
     }
 
     async fn look_around(&self) -> Result<Vec<Found>, Error> {
-        let failed = |source| Error::Directory { action: "read", path: self.root.clone(), source };
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.root).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(|name| SandboxId::parse(name).ok()) else {
-                continue;
-            };
-            let state = entry.path();
+        for (id, state) in sandboxes_below(&self.root)? {
             let handle = self.open_state(&state)?;
             match UnixStream::connect(in_state(&handle, "keeper")).await {
                 Ok(stream) => {
@@ -242,8 +236,8 @@ impl Walls for Native {
             move |source| Error::Directory { action: "read", path, source }
         };
         let mut layers = Vec::new();
-        for entry in std::fs::read_dir(&self.root).map_err(failed(&self.root))? {
-            let path = entry.map_err(failed(&self.root))?.path().join("spec.json");
+        for (_, state) in sandboxes_below(&self.root)? {
+            let path = state.join("spec.json");
             let text = match std::fs::read(&path) {
                 // Nothing is mounted before it is written.
                 Err(err) if err.kind() == io::ErrorKind::NotFound => continue,

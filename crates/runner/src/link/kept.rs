@@ -139,7 +139,7 @@ async fn store(
             name,
             mime_type: kind.unwrap_or_else(|| "application/octet-stream".to_owned()),
             size,
-            sha256: sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: wire::hex(&sum.finalize()),
             storage_key: format!("{DIRECTORY}/{number}"),
         });
     }

@@ -168,6 +168,5 @@ pub(super) fn stamp(system: &str, plans: &[&Plan]) -> String {
         digest.update(format!("{} items\n", plan.items.len()));
         plan.items.iter().for_each(|item| digest.update(item.fingerprint()));
     }
-    let digest = digest.finalize();
-    digest.iter().take(STAMP_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    wire::hex(&digest.finalize()[..STAMP_BYTES])
 }
