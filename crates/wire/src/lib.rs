@@ -14,10 +14,12 @@ mod envelope;
 mod id;
 mod output;
 pub mod process;
+mod random_name;
 pub mod run;
 mod secret;
 pub mod sse;
 mod text;
+pub mod workspace;
 
 pub use code::{Code, ConnectError};
 pub use codec::{Codec, DecodeError, base64, hex};

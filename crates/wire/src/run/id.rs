@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::random_name;
+
 /// A run's public name: `run_` and 24 digits of base 32.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
@@ -27,31 +29,19 @@ pub struct BadStepId;
 
 impl RunId {
     const PREFIX: &str = "run_";
-    const DIGITS: usize = 24;
-    /// Crockford's digits: none of them is mistaken for another.
-    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
     /// Reads an id from outside.
     pub fn parse(text: &str) -> Result<RunId, BadRunId> {
-        let digits = text.strip_prefix(Self::PREFIX).ok_or(BadRunId)?;
-        let known = |b: u8| Self::ALPHABET.contains(&b);
-        if digits.len() != Self::DIGITS || !digits.bytes().all(known) {
-            return Err(BadRunId);
+        if random_name::is_name(Self::PREFIX, text) {
+            Ok(RunId(text.to_owned()))
+        } else {
+            Err(BadRunId)
         }
-        Ok(RunId(text.to_owned()))
     }
 
     /// Makes an id from random bytes; no bit of them is lost.
     pub fn from_random(bytes: [u8; 15]) -> RunId {
-        let mut text = String::from(Self::PREFIX);
-        for five in bytes.chunks(5) {
-            let group = five.iter().fold(0u64, |group, byte| group << 8 | u64::from(*byte));
-            for place in (0..8).rev() {
-                let digit = (group >> (place * 5)) & 31;
-                text.push(char::from(Self::ALPHABET[digit as usize]));
-            }
-        }
-        RunId(text)
+        RunId(random_name::from_random(Self::PREFIX, bytes))
     }
 
     /// The id as text.
