@@ -1,116 +1,120 @@
-//! The database itself: where it lies, how it is opened, how it fails.
+//! The database itself: one of two, and how a query reaches the one there is.
 //!
-//! Several programs may have it open at once (`mayfly keys` beside a running
-//! server): WAL lets them read while one writes, and a writer waits its turn.
+//! The text of a query is the same on both (`$1`, `RETURNING`, `ON CONFLICT`).
+//! What Rust makes of it is not: each database has types of its own. So a query
+//! is written once, inside `on!` or `transaction!`, and compiled twice. Counts
+//! and times are `i64`, JSON is text, and no text holds a NUL (`without_nul`).
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod failure;
+mod postgres;
+mod sqlite;
+
+use std::borrow::Cow;
+use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use sqlx::migrate::MigrateError;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::{PgPool, SqlitePool};
 
-/// Name of the database in the data directory.
-pub const DATABASE_FILE: &str = "mayfly.db";
-
-/// Held while the schema is made: SQLite has no lock of its own for that, and
-/// two first starts in one directory would trip over each other.
-const SCHEMA_LOCK_FILE: &str = "mayfly.db.lock";
-
-/// How long a writer waits for another one, also for one in another program.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Readers run side by side; writers take turns whatever this number is.
-const CONNECTIONS: u32 = 8;
+pub use self::failure::{CopyError, OpenError, StoreError};
+pub use self::sqlite::DATABASE_FILE;
 
 /// A handle to the rows. Clones share one pool of connections.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(crate) pool: SqlitePool,
+    pub(crate) pool: Pool,
 }
 
-/// The store could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The directory or a file in it cannot be made.
-    #[error("cannot make `{path}`")]
-    Create {
-        /// What was to be made.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The file is there, but is not a database we can use.
-    #[error("cannot open the database `{path}`")]
-    Connect {
-        /// The database.
-        path: PathBuf,
-        /// Why not.
-        source: sqlx::Error,
-    },
-    /// The schema is newer than this program, or damaged.
-    #[error("cannot bring the database `{path}` up to date")]
-    Migrate {
-        /// The database.
-        path: PathBuf,
-        /// Why not.
-        source: MigrateError,
-    },
-}
-
-/// A query failed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database refused or did not answer.
-    #[error("the database did not answer")]
-    Database(#[from] sqlx::Error),
-    /// Something else than this program wrote the row.
-    #[error("column `{column}` of row `{id}` is damaged")]
-    Damaged {
-        /// The row's id.
-        id: String,
-        /// The column that does not read.
-        column: &'static str,
-    },
+/// The connections, typed by their database.
+#[derive(Clone, Debug)]
+pub(crate) enum Pool {
+    /// A file in the data directory.
+    Sqlite(SqlitePool),
+    /// A server that others may use too.
+    Postgres(PgPool),
 }
 
 impl Store {
-    /// Opens the database in `data`, making both when they are missing, for
-    /// the owner's eyes only.
-    pub async fn open(data: &Path) -> Result<Store, OpenError> {
-        let path = data.join(DATABASE_FILE);
-        make_directory(data)?;
-        make_private_file(&path)?;
-        let _lock = lock(data.join(SCHEMA_LOCK_FILE)).await?;
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
-            .journal_mode(SqliteJournalMode::Wal)
-            // A crash of the machine may lose the last writes, never the file.
-            .synchronous(SqliteSynchronous::Normal)
-            .busy_timeout(BUSY_TIMEOUT)
-            .foreign_keys(true);
-        let pool = SqlitePoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .connect_with(options)
-            .await
-            .map_err(|source| OpenError::Connect { path: path.clone(), source })?;
-        sqlx::migrate!("migrations/sqlite")
-            .run(&pool)
-            .await
-            .map_err(|source| OpenError::Migrate { path, source })?;
-        Ok(Store { pool })
-    }
-
     /// Waits for the queries under way and flushes. Every clone is closed too.
     pub async fn close(&self) {
-        self.pool.close().await;
+        match &self.pool {
+            Pool::Sqlite(pool) => pool.close().await,
+            Pool::Postgres(pool) => pool.close().await,
+        }
+    }
+
+    /// Writes all rows, as of one moment, into a new SQLite file. Rows in
+    /// Postgres have tools of their own for that.
+    pub async fn copy_into(&self, path: &Path) -> Result<(), CopyError> {
+        match &self.pool {
+            Pool::Sqlite(pool) => sqlite::copy_into(pool, path).await,
+            Pool::Postgres(_) => Err(CopyError::Elsewhere),
+        }
+    }
+
+    /// What makes a `SELECT` in a transaction hold its rows to the end. SQLite
+    /// has one writer at a time, so a transaction there holds all of them.
+    pub(crate) fn for_update(&self) -> &'static str {
+        match &self.pool {
+            Pool::Sqlite(_) => "",
+            Pool::Postgres(_) => " FOR UPDATE",
+        }
     }
 }
+
+/// Runs one query: `on!(self, |pool| sqlx::query_as("…").bind(x).fetch_all(pool).await)`.
+/// What the two arms give must be of one type, so `execute` is followed by
+/// `.map(|done| done.rows_affected())`.
+macro_rules! on {
+    ($store:expr, |$pool:ident| $query:expr) => {
+        match &$store.pool {
+            $crate::database::Pool::Sqlite($pool) => $query,
+            $crate::database::Pool::Postgres($pool) => $query,
+        }
+    };
+}
+
+/// Runs several queries, all of which happen or none:
+/// `transaction!(self, |tx| { sqlx::query("…").execute(&mut **tx).await?; Ok::<_, StoreError>(()) })`.
+/// The block is an async one: `?` leaves it and rolls back, `return` does too.
+/// Its error is made from a `StoreError` when the database itself fails.
+macro_rules! transaction {
+    ($store:expr, |$transaction:ident| $work:block) => {
+        match &$store.pool {
+            // Taken at once: a reader that becomes a writer later may find the
+            // database changed beneath it, and SQLite then fails without waiting.
+            $crate::database::Pool::Sqlite(pool) => {
+                $crate::database::transaction!(
+                    @run pool.begin_with("BEGIN IMMEDIATE"), $transaction, $work
+                )
+            }
+            $crate::database::Pool::Postgres(pool) => {
+                $crate::database::transaction!(@run pool.begin(), $transaction, $work)
+            }
+        }
+    };
+    (@run $begin:expr, $transaction:ident, $work:block) => {
+        match $begin.await {
+            Err(error) => Err($crate::database::StoreError::from(error).into()),
+            Ok(mut begun) => {
+                let $transaction = &mut begun;
+                match async { $work }.await {
+                    Ok(value) => match begun.commit().await {
+                        Ok(()) => Ok(value),
+                        Err(error) => Err($crate::database::StoreError::from(error).into()),
+                    },
+                    Err(error) => {
+                        // Where this fails the connection is gone, and the
+                        // database rolls back by itself.
+                        let _ = begun.rollback().await;
+                        Err(error)
+                    }
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {on, transaction};
 
 /// A time as its column holds it.
 pub(crate) fn to_column(time: DateTime<Utc>) -> i64 {
@@ -127,36 +131,13 @@ pub(crate) fn from_column(
         .ok_or_else(|| StoreError::Damaged { id: id.to_owned(), column })
 }
 
-fn make_directory(data: &Path) -> Result<(), OpenError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data)
-        .map_err(|source| OpenError::Create { path: data.to_owned(), source })
+/// A count as its column holds it. They fit: nobody has seen 2^63 of anything.
+pub(crate) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// SQLite would make the file readable to all; its `-wal` and `-shm` files
-/// take their mode from it. A file that exists is not touched: to open and
-/// close it would drop the locks another `Store` of this process holds on it.
-fn make_private_file(path: &Path) -> Result<(), OpenError> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(()),
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(OpenError::Create { path: path.to_owned(), source }),
-    }
-}
-
-/// Waits until no other opener holds the lock; dropping the file frees it.
-async fn lock(path: PathBuf) -> Result<File, OpenError> {
-    let failed = path.clone();
-    let locking = tokio::task::spawn_blocking(move || {
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        file.lock()?;
-        Ok(file)
-    });
-    locking
-        .await
-        .unwrap_or_else(|panic| Err(io::Error::other(panic)))
-        .map_err(|source| OpenError::Create { path: failed, source })
+/// A text that strangers wrote, as both databases take it: Postgres knows no
+/// NUL in a text, so a sign for "unreadable" stands in its place.
+pub(crate) fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{FFFD}").into() } else { text.into() }
 }

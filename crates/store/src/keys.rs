@@ -6,13 +6,16 @@
 
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
-use sqlx::{Sqlite, SqliteExecutor};
 use wire::Secret;
 
-use crate::database::{Store, StoreError, from_column, to_column};
+use crate::database::{Store, StoreError, from_column, on, to_column, transaction};
 
 /// What SDKs expect a key to start with.
 const PREFIX: &str = "e2b_";
+
+const INSERT: &str = "INSERT INTO api_keys (id, team, name, hash, hint, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6)
+     RETURNING id, team, name, hint, created_at, revoked_at";
 
 /// Who a new key is for.
 #[derive(Clone, Debug)]
@@ -61,7 +64,7 @@ impl Store {
     /// Makes a key. The secret is in the answer and nowhere else.
     pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, Secret<String>), KeyError> {
         let secret = random_key();
-        let key = insert_key(&self.pool, &secret, new).await?;
+        let key = self.insert_key(&secret, &new).await?;
         Ok((key, secret))
     }
 
@@ -72,41 +75,38 @@ impl Store {
             return Err(KeyError::Malformed);
         }
         // The insert is tried first, so that two starts at once agree on one row.
-        match insert_key(&self.pool, key, new).await {
+        match self.insert_key(key, &new).await {
             Ok(made) => Ok(made),
-            Err(StoreError::Database(sqlx::Error::Database(err))) if err.is_unique_violation() => {
-                let known = key_by_hash(&self.pool, text).await?;
-                match known {
-                    Some(known) if known.revoked_at.is_some() => Err(KeyError::Revoked(known.id)),
-                    Some(known) => Ok(known),
-                    None => Err(StoreError::Database(sqlx::Error::Database(err)).into()),
-                }
-            }
+            Err(err) if err.is_taken() => match self.key_by_hash(text).await? {
+                Some(known) if known.revoked_at.is_some() => Err(KeyError::Revoked(known.id)),
+                Some(known) => Ok(known),
+                None => Err(err.into()),
+            },
             Err(err) => Err(err.into()),
         }
     }
 
     /// Every key, revoked ones too, oldest first.
     pub async fn list_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<KeyRow> = sqlx::query_as(
+        let rows: Vec<KeyRow> = on!(self, |pool| sqlx::query_as(
             "SELECT id, team, name, hint, created_at, revoked_at FROM api_keys
              ORDER BY created_at, id",
         )
-        .fetch_all(&self.pool)
-        .await?;
+        .fetch_all(pool)
+        .await)?;
         rows.into_iter().map(KeyRow::into_key).collect()
     }
 
     /// Makes the key open nothing from now on. Revoking twice keeps the first time.
     pub async fn revoke_key(&self, id: &str) -> Result<ApiKey, KeyError> {
-        let row: Option<KeyRow> = sqlx::query_as(
+        let row: Option<KeyRow> = on!(self, |pool| sqlx::query_as(
             "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1
              RETURNING id, team, name, hint, created_at, revoked_at",
         )
         .bind(id)
         .bind(to_column(Utc::now()))
-        .fetch_optional(&self.pool)
-        .await
+        .fetch_optional(pool)
+        .await)
         .map_err(StoreError::from)?;
         let row = row.ok_or_else(|| KeyError::NotFound(id.to_owned()))?;
         Ok(row.into_key()?)
@@ -115,52 +115,100 @@ impl Store {
     /// Makes a new key for the same team and name and revokes the old one:
     /// both or neither.
     pub async fn rotate_key(&self, id: &str) -> Result<(ApiKey, Secret<String>), KeyError> {
-        // Taken at once: a reader that becomes a writer later may find the
-        // database changed beneath it, and SQLite then fails without waiting.
-        let mut transaction =
-            self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::from)?;
-        let old: Option<KeyRow> = sqlx::query_as(
-            "SELECT id, team, name, hint, created_at, revoked_at FROM api_keys WHERE id = $1",
-        )
-        .bind(id)
-        .fetch_optional(&mut *transaction)
-        .await
-        .map_err(StoreError::from)?;
-        let old = old.ok_or_else(|| KeyError::NotFound(id.to_owned()))?.into_key()?;
-        if old.revoked_at.is_some() {
-            return Err(KeyError::Revoked(old.id));
-        }
-        sqlx::query::<Sqlite>("UPDATE api_keys SET revoked_at = $2 WHERE id = $1")
-            .bind(id)
-            .bind(to_column(Utc::now()))
-            .execute(&mut *transaction)
-            .await
-            .map_err(StoreError::from)?;
+        let now = to_column(Utc::now());
         let secret = random_key();
-        let new = NewKey { team: old.team, name: old.name };
-        let key = insert_key(&mut *transaction, &secret, new).await?;
-        transaction.commit().await.map_err(StoreError::from)?;
-        Ok((key, secret))
+        // The one that finds the key unrevoked has it to itself, so that of two
+        // rotations at once one comes too late.
+        let made: Option<KeyRow> = transaction!(self, |tx| {
+            let old: Option<(String, String)> = sqlx::query_as(
+                "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL
+                 RETURNING team, name",
+            )
+            .bind(id)
+            .bind(now)
+            .fetch_optional(&mut **tx)
+            .await?;
+            let made = match old {
+                None => None,
+                Some((team, name)) => {
+                    let made: KeyRow = sqlx::query_as(INSERT)
+                        .bind(random_id())
+                        .bind(team)
+                        .bind(name)
+                        .bind(hash(secret.expose()))
+                        .bind(hint(secret.expose()))
+                        .bind(now)
+                        .fetch_one(&mut **tx)
+                        .await?;
+                    Some(made)
+                }
+            };
+            Ok::<_, StoreError>(made)
+        })?;
+        match made {
+            Some(made) => Ok((made.into_key()?, secret)),
+            None => Err(self.why_not_rotated(id).await?),
+        }
     }
 
     /// The team a key belongs to, if the key is known and not revoked. The
     /// look-up goes by hash, so its timing tells nothing about a stored key.
     pub async fn team_of(&self, key: &str) -> Result<Option<String>, StoreError> {
-        let team = sqlx::query_scalar::<Sqlite, String>(
+        let team = on!(self, |pool| sqlx::query_scalar(
             "SELECT team FROM api_keys WHERE hash = $1 AND revoked_at IS NULL",
         )
         .bind(hash(key))
-        .fetch_optional(&self.pool)
-        .await?;
+        .fetch_optional(pool)
+        .await)?;
         Ok(team)
     }
 
     /// Whether any key opens anything.
     pub async fn has_live_key(&self) -> Result<bool, StoreError> {
-        let live = sqlx::query::<Sqlite>("SELECT 1 FROM api_keys WHERE revoked_at IS NULL LIMIT 1")
-            .fetch_optional(&self.pool)
-            .await?;
-        Ok(live.is_some())
+        let live = on!(self, |pool| sqlx::query(
+            "SELECT 1 FROM api_keys WHERE revoked_at IS NULL LIMIT 1"
+        )
+        .fetch_optional(pool)
+        .await
+        .map(|row| row.is_some()))?;
+        Ok(live)
+    }
+
+    async fn insert_key(
+        &self,
+        secret: &Secret<String>,
+        new: &NewKey,
+    ) -> Result<ApiKey, StoreError> {
+        let row: KeyRow = on!(self, |pool| sqlx::query_as(INSERT)
+            .bind(random_id())
+            .bind(&new.team)
+            .bind(&new.name)
+            .bind(hash(secret.expose()))
+            .bind(hint(secret.expose()))
+            .bind(to_column(Utc::now()))
+            .fetch_one(pool)
+            .await)?;
+        row.into_key()
+    }
+
+    async fn key_by_hash(&self, key: &str) -> Result<Option<ApiKey>, StoreError> {
+        let row: Option<KeyRow> = on!(self, |pool| sqlx::query_as(
+            "SELECT id, team, name, hint, created_at, revoked_at FROM api_keys WHERE hash = $1",
+        )
+        .bind(hash(key))
+        .fetch_optional(pool)
+        .await)?;
+        row.map(KeyRow::into_key).transpose()
+    }
+
+    async fn why_not_rotated(&self, id: &str) -> Result<KeyError, StoreError> {
+        let known = on!(self, |pool| sqlx::query("SELECT 1 FROM api_keys WHERE id = $1")
+            .bind(id)
+            .fetch_optional(pool)
+            .await
+            .map(|row| row.is_some()))?;
+        let id = id.to_owned();
+        Ok(if known { KeyError::Revoked(id) } else { KeyError::NotFound(id) })
     }
 }
 
@@ -185,38 +233,8 @@ impl KeyRow {
     }
 }
 
-async fn insert_key(
-    database: impl SqliteExecutor<'_>,
-    secret: &Secret<String>,
-    new: NewKey,
-) -> Result<ApiKey, StoreError> {
-    let row: KeyRow = sqlx::query_as(
-        "INSERT INTO api_keys (id, team, name, hash, hint, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)
-         RETURNING id, team, name, hint, created_at, revoked_at",
-    )
-    .bind(format!("key_{}", hexadecimal(&rand::random::<[u8; 6]>())))
-    .bind(new.team)
-    .bind(new.name)
-    .bind(hash(secret.expose()))
-    .bind(hint(secret.expose()))
-    .bind(to_column(Utc::now()))
-    .fetch_one(database)
-    .await?;
-    row.into_key()
-}
-
-async fn key_by_hash(
-    database: impl SqliteExecutor<'_>,
-    key: &str,
-) -> Result<Option<ApiKey>, StoreError> {
-    let row: Option<KeyRow> = sqlx::query_as(
-        "SELECT id, team, name, hint, created_at, revoked_at FROM api_keys WHERE hash = $1",
-    )
-    .bind(hash(key))
-    .fetch_optional(database)
-    .await?;
-    row.map(KeyRow::into_key).transpose()
+fn random_id() -> String {
+    format!("key_{}", hexadecimal(&rand::random::<[u8; 6]>()))
 }
 
 fn random_key() -> Secret<String> {

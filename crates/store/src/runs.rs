@@ -5,13 +5,12 @@
 //! ```
 
 use chrono::{DateTime, Utc};
-use sqlx::Sqlite;
 use wire::{
     SandboxId,
     run::{ErrorCode, RunId},
 };
 
-use crate::database::{Store, StoreError, from_column, to_column};
+use crate::database::{Store, StoreError, from_column, number, on, to_column, without_nul};
 
 /// What outlives the server of one run, beside its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +124,7 @@ impl OnDisconnect {
 impl Store {
     /// Adds a run. An id that is there already is an error.
     pub async fn insert_run(&self, row: &RunRow) -> Result<(), StoreError> {
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "INSERT INTO runs
                  (id, team, sandbox_id, state, on_disconnect, prompt_head, started_at, deadline,
                   ended_at, code, last_seq, input_tokens, output_tokens)
@@ -136,7 +135,7 @@ impl Store {
         .bind(row.sandbox_id.as_str())
         .bind(row.state.name())
         .bind(row.on_disconnect.name())
-        .bind(&row.prompt_head)
+        .bind(without_nul(&row.prompt_head))
         .bind(to_column(row.started_at))
         .bind(to_column(row.deadline))
         .bind(row.ended_at.map(to_column))
@@ -144,20 +143,22 @@ impl Store {
         .bind(number(row.last_seq))
         .bind(number(row.input_tokens))
         .bind(number(row.output_tokens))
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
     /// The agent of a starting run has been told everything. One that is past
     /// that is left as it is.
     pub async fn run_is_running(&self, id: &RunId) -> Result<(), StoreError> {
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "UPDATE runs SET state = 'running' WHERE id = $1 AND state = 'starting'",
         )
         .bind(id.as_str())
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
@@ -167,7 +168,7 @@ impl Store {
             None => RunState::Succeeded,
             Some(_) => RunState::Failed,
         };
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "UPDATE runs SET state = $2, ended_at = $3, code = $4, last_seq = $5,
                  input_tokens = $6, output_tokens = $7
              WHERE id = $1 AND ended_at IS NULL",
@@ -179,17 +180,19 @@ impl Store {
         .bind(number(end.last_seq))
         .bind(number(end.input_tokens))
         .bind(number(end.output_tokens))
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
     /// One run, living or ended.
     pub async fn run(&self, id: &RunId) -> Result<Option<RunRow>, StoreError> {
-        let columns: Option<Columns> = sqlx::query_as("SELECT * FROM runs WHERE id = $1")
-            .bind(id.as_str())
-            .fetch_optional(&self.pool)
-            .await?;
+        let columns: Option<Columns> =
+            on!(self, |pool| sqlx::query_as("SELECT * FROM runs WHERE id = $1")
+                .bind(id.as_str())
+                .fetch_optional(pool)
+                .await)?;
         columns.map(Columns::into_row).transpose()
     }
 
@@ -200,7 +203,7 @@ impl Store {
         behind: Option<&RunCursor>,
         limit: u32,
     ) -> Result<Vec<RunRow>, StoreError> {
-        let columns: Vec<Columns> = sqlx::query_as(
+        let columns: Vec<Columns> = on!(self, |pool| sqlx::query_as(
             "SELECT * FROM runs
              WHERE team = $1 AND ($2 IS NULL OR (started_at, id) < ($2, $3))
              ORDER BY started_at DESC, id DESC LIMIT $4",
@@ -208,38 +211,34 @@ impl Store {
         .bind(team)
         .bind(behind.map(|cursor| to_column(cursor.started_at)))
         .bind(behind.map(|cursor| cursor.id.as_str()))
-        .bind(limit)
-        .fetch_all(&self.pool)
-        .await?;
+        .bind(i64::from(limit))
+        .fetch_all(pool)
+        .await)?;
         columns.into_iter().map(Columns::into_row).collect()
     }
 
     /// Every run whose end is not booked, oldest first.
     pub async fn living_runs(&self) -> Result<Vec<RunRow>, StoreError> {
-        let columns: Vec<Columns> =
-            sqlx::query_as("SELECT * FROM runs WHERE ended_at IS NULL ORDER BY started_at, id")
-                .fetch_all(&self.pool)
-                .await?;
+        let columns: Vec<Columns> = on!(self, |pool| sqlx::query_as(
+            "SELECT * FROM runs WHERE ended_at IS NULL ORDER BY started_at, id"
+        )
+        .fetch_all(pool)
+        .await)?;
         columns.into_iter().map(Columns::into_row).collect()
     }
 
     /// Forgets runs that ended before then and says which they were.
     pub async fn prune_runs(&self, ended_before: DateTime<Utc>) -> Result<Vec<RunId>, StoreError> {
         let ids: Vec<(String,)> =
-            sqlx::query_as("DELETE FROM runs WHERE ended_at < $1 RETURNING id")
+            on!(self, |pool| sqlx::query_as("DELETE FROM runs WHERE ended_at < $1 RETURNING id")
                 .bind(to_column(ended_before))
-                .fetch_all(&self.pool)
-                .await?;
+                .fetch_all(pool)
+                .await)?;
         let parse = |(id,): (String,)| {
             RunId::parse(&id).map_err(|_| StoreError::Damaged { id, column: "id" })
         };
         ids.into_iter().map(parse).collect()
     }
-}
-
-/// Counts fit: nobody has seen 2^63 of anything.
-fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// A row as the database gives it.

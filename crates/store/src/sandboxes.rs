@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use sqlx::Sqlite;
 use wire::SandboxId;
 
-use crate::database::{Store, StoreError, from_column, to_column};
+use crate::database::{Store, StoreError, from_column, on, to_column};
 
 /// What outlives the server of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub struct SandboxRow {
 impl Store {
     /// Adds a sandbox. An id that is there already is an error.
     pub async fn insert_sandbox(&self, row: &SandboxRow) -> Result<(), StoreError> {
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "INSERT INTO sandboxes
                  (id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason,
                  network)
@@ -56,8 +55,9 @@ impl Store {
         .bind(row.ended_at.map(to_column))
         .bind(&row.end_reason)
         .bind(&row.network)
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
@@ -68,26 +68,28 @@ impl Store {
         id: &SandboxId,
         deadline: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "UPDATE sandboxes SET deadline = $2 WHERE id = $1 AND ended_at IS NULL",
         )
         .bind(id.as_str())
         .bind(to_column(deadline))
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
     /// Changes what a living sandbox reaches. An ended or unknown one is left as
     /// it is.
     pub async fn set_network(&self, id: &SandboxId, network: &str) -> Result<(), StoreError> {
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "UPDATE sandboxes SET network = $2 WHERE id = $1 AND ended_at IS NULL",
         )
         .bind(id.as_str())
         .bind(network)
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
@@ -98,50 +100,52 @@ impl Store {
         reason: &str,
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        sqlx::query::<Sqlite>(
+        on!(self, |pool| sqlx::query(
             "UPDATE sandboxes SET ended_at = $2, end_reason = $3
              WHERE id = $1 AND ended_at IS NULL",
         )
         .bind(id.as_str())
         .bind(to_column(at))
         .bind(reason)
-        .execute(&self.pool)
-        .await?;
+        .execute(pool)
+        .await
+        .map(|done| done.rows_affected()))?;
         Ok(())
     }
 
     /// Every sandbox whose end is not booked, oldest first.
     pub async fn living_sandboxes(&self) -> Result<Vec<SandboxRow>, StoreError> {
-        let columns: Vec<Columns> = sqlx::query_as(
+        let columns: Vec<Columns> = on!(self, |pool| {
+            sqlx::query_as(
             "SELECT id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason,
                  network
              FROM sandboxes WHERE ended_at IS NULL ORDER BY started_at, id",
-        )
-        .fetch_all(&self.pool)
-        .await?;
+        ).fetch_all(pool).await
+        })?;
         columns.into_iter().map(Columns::into_row).collect()
     }
 
     /// One sandbox, living or ended.
     pub async fn sandbox(&self, id: &SandboxId) -> Result<Option<SandboxRow>, StoreError> {
-        let columns: Option<Columns> = sqlx::query_as(
+        let columns: Option<Columns> = on!(self, |pool| {
+            sqlx::query_as(
             "SELECT id, team, template, tier, metadata, started_at, deadline, ended_at, end_reason,
                  network
              FROM sandboxes WHERE id = $1",
         )
-        .bind(id.as_str())
-        .fetch_optional(&self.pool)
-        .await?;
+        .bind(id.as_str()).fetch_optional(pool).await
+        })?;
         columns.map(Columns::into_row).transpose()
     }
 
     /// Forgets sandboxes that ended before then and says how many.
     pub async fn prune_sandboxes(&self, ended_before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let done = sqlx::query::<Sqlite>("DELETE FROM sandboxes WHERE ended_at < $1")
+        let done = on!(self, |pool| sqlx::query("DELETE FROM sandboxes WHERE ended_at < $1")
             .bind(to_column(ended_before))
-            .execute(&self.pool)
-            .await?;
-        Ok(done.rows_affected())
+            .execute(pool)
+            .await
+            .map(|done| done.rows_affected()))?;
+        Ok(done)
     }
 }
 
