@@ -106,27 +106,45 @@ impl Store {
     }
 
     /// The workspace's resources of one kind, oldest first, at most `limit` of
-    /// them, behind `after`. Behind one that is gone there is nothing.
+    /// them, behind the one that was made then and has that id, be it there or not.
     pub async fn list_resources(
         &self,
         workspace: &str,
         kind: ResourceKind,
-        after: Option<&ResourceId>,
+        after: Option<(DateTime<Utc>, &str)>,
         limit: u32,
     ) -> Result<Vec<ResourceRow>, StoreError> {
+        // Nothing was made before the first moment, so all come after it.
+        let (time, id) = after.map_or((i64::MIN, ""), |(time, id)| (to_column(time), id));
         let columns: Vec<Columns> = on!(self, |pool| sqlx::query_as(
             "SELECT * FROM resources
-             WHERE workspace = $1 AND kind = $2 AND ($3 IS NULL OR (created_at, id) >
-                 (SELECT mark.created_at, mark.id FROM resources AS mark WHERE mark.id = $3))
-             ORDER BY created_at, id LIMIT $4",
+             WHERE workspace = $1 AND kind = $2 AND (created_at, id) > ($3, $4)
+             ORDER BY created_at, id LIMIT $5",
         )
         .bind(workspace)
         .bind(kind.name())
-        .bind(after.map(ResourceId::as_str))
+        .bind(time)
+        .bind(id)
         .bind(i64::from(limit))
         .fetch_all(pool)
         .await)?;
         columns.into_iter().map(Columns::into_row).collect()
+    }
+
+    /// How many resources of one kind the workspace has.
+    pub async fn count_resources(
+        &self,
+        workspace: &str,
+        kind: ResourceKind,
+    ) -> Result<u64, StoreError> {
+        let count: i64 = on!(self, |pool| sqlx::query_scalar(
+            "SELECT count(*) FROM resources WHERE workspace = $1 AND kind = $2"
+        )
+        .bind(workspace)
+        .bind(kind.name())
+        .fetch_one(pool)
+        .await)?;
+        Ok(count.unsigned_abs())
     }
 
     /// Changes name, body, secrets and the time of the last change.

@@ -25,6 +25,8 @@ pub struct TableRow {
     pub created_at: DateTime<Utc>,
     /// When it was last changed, to the millisecond.
     pub updated_at: DateTime<Utc>,
+    /// Its place among all rows, which the store gives it.
+    pub position: i64,
 }
 
 impl Store {
@@ -56,7 +58,7 @@ impl Store {
         id: &RowId,
     ) -> Result<Option<TableRow>, StoreError> {
         let columns: Option<Columns> = on!(self, |pool| sqlx::query_as(
-            "SELECT id, table_id, data, created_at, updated_at FROM table_rows
+            "SELECT id, table_id, data, created_at, updated_at, position FROM table_rows
              WHERE id = $1 AND table_id = $2",
         )
         .bind(id.as_str())
@@ -67,21 +69,19 @@ impl Store {
     }
 
     /// The rows of a table in the order they came, at most `limit` of them,
-    /// behind `after`. Behind one that is gone there is nothing.
+    /// behind the place `after`, be there a row or not.
     pub async fn list_rows(
         &self,
         table: &ResourceId,
-        after: Option<&RowId>,
+        after: Option<i64>,
         limit: u32,
     ) -> Result<Vec<TableRow>, StoreError> {
         let columns: Vec<Columns> = on!(self, |pool| sqlx::query_as(
-            "SELECT id, table_id, data, created_at, updated_at FROM table_rows
-             WHERE table_id = $1 AND ($2 IS NULL OR position >
-                 (SELECT mark.position FROM table_rows AS mark WHERE mark.id = $2))
-             ORDER BY position LIMIT $3",
+            "SELECT id, table_id, data, created_at, updated_at, position FROM table_rows
+             WHERE table_id = $1 AND position > $2 ORDER BY position LIMIT $3",
         )
         .bind(table.as_str())
-        .bind(after.map(RowId::as_str))
+        .bind(after.unwrap_or(i64::MIN))
         .bind(i64::from(limit))
         .fetch_all(pool)
         .await)?;
@@ -137,6 +137,7 @@ struct Columns {
     data: String,
     created_at: i64,
     updated_at: i64,
+    position: i64,
 }
 
 impl Columns {
@@ -149,6 +150,7 @@ impl Columns {
             data: serde_json::from_str(&self.data).map_err(|_| damaged("data"))?,
             created_at: from_column(&self.id, "created_at", self.created_at)?,
             updated_at: from_column(&self.id, "updated_at", self.updated_at)?,
+            position: self.position,
         })
     }
 }

@@ -86,17 +86,23 @@ async fn resources_are_paged_oldest_first(store: Store) {
         };
         store.create_resource(&row).await.unwrap();
     }
-    let mut after: Option<ResourceId> = None;
+    let kind = ResourceKind::Table;
+    let three = store.list_resources("red", kind, None, 3).await.unwrap();
+    assert_eq!(three.len(), 3);
+    assert_eq!(store.count_resources("red", kind).await.unwrap(), 4);
+    assert_eq!(store.count_resources("blue", kind).await.unwrap(), 0);
+    let mut after: Option<ResourceRow> = None;
     let mut names = String::new();
     loop {
-        let list = store.list_resources("red", ResourceKind::Table, after.as_ref(), 1);
+        let mark = after.as_ref().map(|row| (row.created_at, row.id.as_str()));
+        let list = store.list_resources("red", kind, mark, 1);
         let Some(row) = list.await.unwrap().into_iter().next() else { break };
         names.push_str(&row.name);
-        after = Some(row.id);
+        // One that is gone still says where the list goes on.
+        store.delete_resource("red", kind, &row.id).await.unwrap();
+        after = Some(row);
     }
     assert_eq!(names, "1234");
-    let three = store.list_resources("red", ResourceKind::Table, None, 3).await.unwrap();
-    assert_eq!(three.len(), 3);
 }
 
 async fn an_update_changes_all_but_where_it_belongs(store: Store) {

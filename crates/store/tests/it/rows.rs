@@ -21,11 +21,16 @@ async fn rows_are_listed_in_the_order_they_came(store: Store) {
         [row(&table, 3, json!({"n": 0})), row(&table, 1, json!("\0")), row(&table, 2, json!(2))];
     store.insert_rows(&rows[..2]).await.unwrap();
     store.insert_rows(&rows[2..]).await.unwrap();
-    assert_eq!(store.list_rows(&table, None, 10).await.unwrap(), rows);
-    assert_eq!(store.list_rows(&table, None, 1).await.unwrap(), rows[..1]);
-    assert_eq!(store.list_rows(&table, Some(&rows[0].id), 10).await.unwrap(), rows[1..]);
-    assert!(store.list_rows(&table, Some(&rows[2].id), 10).await.unwrap().is_empty());
-    assert_eq!(store.table_row(&table, &rows[1].id).await.unwrap().as_ref(), Some(&rows[1]));
+    let listed = store.list_rows(&table, None, 10).await.unwrap();
+    assert_eq!(unplaced(listed.clone()), rows);
+    assert_eq!(store.list_rows(&table, None, 1).await.unwrap(), listed[..1]);
+    let place = |number: usize| Some(listed[number].position);
+    assert_eq!(store.list_rows(&table, place(0), 10).await.unwrap(), listed[1..]);
+    assert!(store.list_rows(&table, place(2), 10).await.unwrap().is_empty());
+    assert_eq!(store.table_row(&table, &rows[1].id).await.unwrap().as_ref(), Some(&listed[1]));
+    // One that is gone still says where the list goes on.
+    store.delete_row(&table, &rows[1].id).await.unwrap();
+    assert_eq!(store.list_rows(&table, place(1), 10).await.unwrap(), listed[2..]);
 }
 
 async fn many_rows_are_inserted_all_or_none(store: Store) {
@@ -44,7 +49,7 @@ async fn many_rows_are_inserted_all_or_none(store: Store) {
     store.insert_rows(&rows).await.unwrap();
     store.insert_rows(&[]).await.unwrap();
     assert_eq!(store.count_rows(&table).await.unwrap(), 2500);
-    assert_eq!(store.list_rows(&table, None, 3000).await.unwrap(), rows);
+    assert_eq!(unplaced(store.list_rows(&table, None, 3000).await.unwrap()), rows);
 }
 
 async fn a_row_is_changed_and_deleted_only_in_its_table(store: Store) {
@@ -57,7 +62,8 @@ async fn a_row_is_changed_and_deleted_only_in_its_table(store: Store) {
     assert_eq!(store.table_row(&two, &before.id).await.unwrap(), None);
     let after = TableRow { data: json!({"n": 2}), updated_at: second(5), ..before.clone() };
     assert!(store.update_row(&after).await.unwrap());
-    assert_eq!(store.table_row(&one, &before.id).await.unwrap(), Some(after));
+    let stored = store.table_row(&one, &before.id).await.unwrap().unwrap();
+    assert_eq!(unplaced(vec![stored]), [after]);
     assert!(store.delete_row(&one, &before.id).await.unwrap());
     assert!(!store.delete_row(&one, &before.id).await.unwrap());
 }
@@ -85,5 +91,11 @@ fn row(table: &ResourceId, number: u8, data: Value) -> TableRow {
         data,
         created_at: second(0),
         updated_at: second(0),
+        position: 0,
     }
+}
+
+/// Rows without the places that the store gave them.
+fn unplaced(rows: Vec<TableRow>) -> Vec<TableRow> {
+    rows.into_iter().map(|row| TableRow { position: 0, ..row }).collect()
 }
