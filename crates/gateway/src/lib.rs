@@ -6,12 +6,14 @@
 mod caller;
 mod commands;
 mod data_plane;
+mod described;
 mod e2b;
 mod fault;
+mod health;
 mod metrics;
 mod not_yet;
 mod routes;
 mod state;
 
-pub use routes::router;
+pub use routes::{document, router};
 pub use state::{Gateway, MoreMetrics, Settings};

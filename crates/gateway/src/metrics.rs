@@ -6,13 +6,29 @@ use axum::{
 };
 use http_kit::{Caller, Exposition};
 
-use crate::Gateway;
+use crate::{Gateway, described::Refused};
 
-/// One scrape. Nothing is enumerated: every number is a counter already.
+/// Numbers for Prometheus.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    tag = "server",
+    responses(
+        (
+            status = 200,
+            description = "The text format of Prometheus.",
+            body = String,
+            content_type = "text/plain",
+        ),
+        Refused,
+    ),
+)]
 pub(crate) async fn scrape(
     State(gateway): State<Gateway>,
     _: Caller,
 ) -> ([(HeaderName, &'static str); 1], String) {
+    // Nothing is enumerated: every number is a counter already.
     let tally = gateway.sandboxes.tally();
     let mut text = Exposition::default();
     text.counter("coppice_commands_started_total", "Commands started.", tally.started());

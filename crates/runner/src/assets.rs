@@ -10,19 +10,53 @@ use axum::{
 use http_kit::Fault;
 use wire::Code;
 
-use crate::{caller::Owned, link::Kept, look::chunks, office::Runner};
+use crate::{
+    caller::Owned,
+    described::{NoRun, Refused},
+    link::Kept,
+    look::chunks,
+    office::Runner,
+};
 
-/// Lists what the run left.
+/// The files that a run left, when its caller has no workspace.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/assets",
+    operation_id = "list_run_assets",
+    tag = "runs",
+    params(("id" = String, Path, description = "The run.")),
+    responses((status = 200, description = "The files.", body = Kept), NoRun, Refused),
+)]
 pub(crate) async fn list(State(runner): State<Runner>, owned: Owned) -> Result<Json<Kept>, Fault> {
     let directory = runner.office.shelf.of(&owned.row.id);
     Kept::read(&directory).await.map(Json).map_err(unreadable)
 }
 
-/// Sends one of the files.
+/// One of the files that a run left.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/assets/{file}",
+    operation_id = "get_run_asset",
+    tag = "runs",
+    params(
+        ("id" = String, Path, description = "The run."),
+        ("file" = String, Path, description = "The `id` of the file in the list."),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "Its bytes.",
+            body = Vec<u8>,
+            content_type = "application/octet-stream",
+        ),
+        NoRun,
+        Refused,
+    ),
+)]
 pub(crate) async fn file(
     State(runner): State<Runner>,
     owned: Owned,
-    Path((_, id)): Path<(String, String)>,
+    Path((_run, id)): Path<(String, String)>,
 ) -> Result<Response, Fault> {
     let directory = runner.office.shelf.of(&owned.row.id);
     let kept = Kept::read(&directory).await.map_err(unreadable)?;

@@ -5,6 +5,8 @@
 //! needs. Those that a later version will know are refused: to ignore them would
 //! look like consent.
 
+mod shape;
+
 use http::Uri;
 use serde_json::{Value, json};
 use store::OnDisconnect;
@@ -14,6 +16,8 @@ use wire::{
 };
 
 use crate::fields::{BadBody, Fields};
+
+pub(crate) use shape::DispatchBody;
 
 /// Longest prompt.
 const PROMPT_LIMIT: usize = 1 << 20;

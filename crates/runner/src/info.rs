@@ -3,20 +3,24 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use store::RunRow;
+use utoipa::ToSchema;
 use wire::{
     SandboxId,
     run::{ErrorCode, RunId},
 };
 
-use crate::log::Progress;
+use crate::{described, log::Progress};
 
 /// A run, as the API shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunInfo {
+    #[schema(value_type = String, example = "run_wvwyk7bkx0h12hhc683671bq")]
     id: RunId,
-    /// `starting`, `running`, `succeeded` or `failed`.
+    #[schema(schema_with = described::state)]
     state: &'static str,
+    #[schema(value_type = String, example = "i9x04wvqp041ws3608h38")]
     sandbox_id: SandboxId,
+    #[schema(schema_with = described::on_disconnect)]
     on_disconnect: &'static str,
     /// The beginning of it.
     prompt: String,
@@ -24,13 +28,17 @@ pub(crate) struct RunInfo {
     /// When it ends at the latest.
     deadline: DateTime<Utc>,
     ended_at: Option<DateTime<Utc>>,
+    #[schema(schema_with = described::error_code)]
     code: Option<ErrorCode>,
+    /// The number of the last entry of its log.
     last_seq: u64,
     /// Known when it has ended.
     usage: Option<Usage>,
 }
 
-#[derive(Debug, Serialize)]
+/// Tokens of a run's model.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RunUsage)]
 struct Usage {
     input_tokens: u64,
     output_tokens: u64,

@@ -10,6 +10,7 @@ mod attend;
 mod book;
 mod caller;
 mod clock;
+mod described;
 mod dispatch;
 mod driver;
 mod fault;

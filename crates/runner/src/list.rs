@@ -5,9 +5,15 @@ use chrono::DateTime;
 use http_kit::{Caller, Fault, Query};
 use serde::{Deserialize, Serialize};
 use store::RunCursor;
+use utoipa::{IntoParams, ToSchema};
 use wire::{Code, run::RunId};
 
-use crate::{fault, info::RunInfo, office::Runner};
+use crate::{
+    described::{self, Refused},
+    fault,
+    info::RunInfo,
+    office::Runner,
+};
 
 /// Runs on a page, unless the caller says otherwise.
 const PAGE: u32 = 50;
@@ -15,21 +21,37 @@ const PAGE: u32 = 50;
 const LARGEST_PAGE: u32 = 200;
 
 /// Which page.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Page {
+    /// How many runs at most, 50 unless said.
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<u32>,
+    /// The `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
 /// A page.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Runs {
     runs: Vec<RunInfo>,
     /// Where the next page begins; `null` when there is none.
     next_cursor: Option<String>,
 }
 
-/// One page of the caller's runs.
+/// One page of the caller's runs, the newest first.
+#[utoipa::path(
+    get,
+    path = "/runs",
+    operation_id = "list_runs",
+    tag = "runs",
+    params(Page),
+    responses(
+        (status = 200, description = "The page.", body = Runs),
+        (status = 400, description = "The page is wrong.", body = described::Fault),
+        Refused,
+    ),
+)]
 pub(crate) async fn list(
     State(runner): State<Runner>,
     Caller(team): Caller,

@@ -15,6 +15,7 @@ use wire::Code;
 use crate::{
     archive::{RESULT_FILE, STEPS_FILE},
     caller::Owned,
+    described::{self, NoRun, Refused},
     fault,
     info::RunInfo,
     log::{LOG_FILE, Life},
@@ -25,14 +26,31 @@ use crate::{
 /// Bytes of a file that are sent at once.
 const CHUNK: usize = 64 << 10;
 
-/// `GET /runs/{id}`.
+/// A run, as it is now.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}",
+    operation_id = "get_run",
+    tag = "runs",
+    params(("id" = String, Path, description = "The run.")),
+    responses((status = 200, description = "The run.", body = RunInfo), NoRun, Refused),
+)]
 pub(crate) async fn info(owned: Owned) -> Json<RunInfo> {
     let progress = *owned.progress.borrow();
     Json(RunInfo::new(owned.row, Some(progress)))
 }
 
-/// `POST /runs/{id}/cancel`: returns when nothing of it is left but its log. A
-/// run that has ended stays as it ended.
+/// Ends a run, and returns when nothing of it is left but its log.
+///
+/// A run that has ended stays as it ended.
+#[utoipa::path(
+    post,
+    path = "/runs/{id}/cancel",
+    operation_id = "cancel_run",
+    tag = "runs",
+    params(("id" = String, Path, description = "The run.")),
+    responses((status = 200, description = "The run, ended.", body = RunInfo), NoRun, Refused),
+)]
 pub(crate) async fn cancel(
     State(runner): State<Runner>,
     owned: Owned,
@@ -47,12 +65,34 @@ pub(crate) async fn cancel(
     Ok(Json(RunInfo::new(row, None)))
 }
 
-/// `GET /runs/{id}/files/{name}`: the log as far as it is, or what was made of it
-/// at the end.
+/// The log as far as it is, or what was made of it at the end.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/files/{name}",
+    operation_id = "get_run_file",
+    tag = "runs",
+    params(
+        ("id" = String, Path, description = "The run."),
+        ("name" = String, Path, description = "`stream.jsonl`, `steps.json` or `result.json`."),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "`stream.jsonl` is the raw log, the others are JSON.",
+            content(
+                (String = "application/vnd.mayfly.run+ndjson"),
+                (serde_json::Value = "application/json"),
+            ),
+        ),
+        (status = 400, description = "It is made when the run has ended.", body = described::Fault),
+        (status = 404, description = "No such run or file.", body = described::Fault),
+        Refused,
+    ),
+)]
 pub(crate) async fn file(
     State(runner): State<Runner>,
     owned: Owned,
-    Path((_, name)): Path<(String, String)>,
+    Path((_run, name)): Path<(String, String)>,
 ) -> Result<Response, Fault> {
     let progress = *owned.progress.borrow();
     let (content_type, length) = match name.as_str() {

@@ -1,23 +1,27 @@
-//! Every route, in one list. The front door merges them with its own, so that
-//! traffic for a sandbox is taken out before any of them is matched.
+//! Every route, in one list, and the document that describes them. The front
+//! door merges them with its own, so that traffic for a sandbox is taken out
+//! before any of them is matched.
 
-use axum::{
-    Router,
-    routing::{get, post},
-};
+use axum::Router;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{assets, list, look, office::Runner, stream};
 
-/// The runner's routes.
-pub fn router(runner: Runner) -> Router {
-    Router::new()
-        .route("/stream", post(stream::dispatch))
-        .route("/runs", get(list::list))
-        .route("/runs/{id}", get(look::info))
-        .route("/runs/{id}/stream", get(stream::follow))
-        .route("/runs/{id}/cancel", post(look::cancel))
-        .route("/runs/{id}/files/{name}", get(look::file))
-        .route("/runs/{id}/assets", get(assets::list))
-        .route("/runs/{id}/assets/{file}", get(assets::file))
-        .with_state(runner)
+/// The runner's routes, and what describes them.
+pub fn router(runner: Runner) -> (Router, OpenApi) {
+    let (router, document) = described().split_for_parts();
+    (router.with_state(runner), document)
+}
+
+fn described() -> OpenApiRouter<Runner> {
+    OpenApiRouter::default()
+        .routes(routes!(stream::dispatch))
+        .routes(routes!(list::list))
+        .routes(routes!(look::info))
+        .routes(routes!(stream::follow))
+        .routes(routes!(look::cancel))
+        .routes(routes!(look::file))
+        .routes(routes!(assets::list))
+        .routes(routes!(assets::file))
 }

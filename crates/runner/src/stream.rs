@@ -12,11 +12,13 @@ use axum::{
 use futures_util::stream;
 use http_kit::{Caller, Fault, Query};
 use serde::Deserialize;
+use utoipa::IntoParams;
 use wire::{Code, run::RunId};
 
 use crate::{
     caller::Owned,
-    dispatch::{BODY_LIMIT, Dispatch},
+    described::{self, Refused},
+    dispatch::{BODY_LIMIT, Dispatch, DispatchBody},
     fault,
     follow::Follower,
     office::Runner,
@@ -29,12 +31,47 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// `?after=N`: from entry N + 1 on.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct After {
+    /// The number of the last entry that is known; the stream begins behind it.
     after: Option<u64>,
 }
 
-/// Starts a run and streams it.
+/// Puts an agent into a fresh sandbox and streams what it does.
+///
+/// The last line is a `result` or an `error`. A caller that hangs up ends the
+/// run, unless `on_disconnect` says `continue`.
+#[utoipa::path(
+    post,
+    path = "/stream",
+    operation_id = "start_run",
+    tag = "runs",
+    request_body = DispatchBody,
+    responses(
+        (
+            status = 200,
+            description = "The log as it grows, one JSON object a line. `Accept` chooses: the \
+                           envelope (`log`, `step`, `result`, `error`), or the log as it is.",
+            headers(("x-mayfly-run-id" = String, description = "The run's id.")),
+            content(
+                (
+                    String = "application/x-ndjson",
+                    example = json!(
+                        "{\"type\":\"result\",\"message\":\"Done.\",\"ts\":1794778857632}\n"
+                    ),
+                ),
+                (String = "application/vnd.mayfly.run+ndjson"),
+            ),
+        ),
+        (status = 400, description = "A field is wrong.", body = described::Fault),
+        (status = 406, description = "No such format yet.", body = described::Fault),
+        (status = 413, description = "The body is too large.", body = described::Fault),
+        (status = 429, description = "There are too many sandboxes.", body = described::Fault),
+        (status = 503, description = "No sandbox can be started now.", body = described::Fault),
+        Refused,
+    ),
+)]
 pub(crate) async fn dispatch(
     State(runner): State<Runner>,
     Caller(team): Caller,
@@ -51,7 +88,35 @@ pub(crate) async fn dispatch(
     Ok(answer(&run.row().id, projection, follower))
 }
 
-/// Streams a run that was started before.
+/// Streams a run that was started before, from any entry on.
+///
+/// A reader may come and go; the run does not care.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/stream",
+    operation_id = "follow_run",
+    tag = "runs",
+    params(
+        ("id" = String, Path, description = "The run."),
+        After,
+        ("Last-Event-ID" = Option<u64>, Header, description = "As `after`, when that is missing."),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "What is there of the log, then what comes, in the format of `Accept`.",
+            headers(("x-mayfly-run-id" = String, description = "The run's id.")),
+            content(
+                (String = "application/x-ndjson"),
+                (String = "application/vnd.mayfly.run+ndjson"),
+            ),
+        ),
+        (status = 400, description = "The number is none.", body = described::Fault),
+        (status = 404, description = "No such run, or its log is gone.", body = described::Fault),
+        (status = 406, description = "No such format yet.", body = described::Fault),
+        Refused,
+    ),
+)]
 pub(crate) async fn follow(
     State(runner): State<Runner>,
     owned: Owned,

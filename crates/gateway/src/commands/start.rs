@@ -13,7 +13,11 @@ use sandbox::Lifetime;
 use wire::{Code, CommandRequest, process as pb};
 
 use super::stream::{Attached, Fresh};
-use crate::{Gateway, e2b, fault};
+use crate::{
+    Gateway,
+    described::{self, Refused},
+    e2b, fault,
+};
 
 /// Unless the caller says otherwise.
 const TIMEOUT_MS: u64 = 60_000;
@@ -22,7 +26,34 @@ const MARGIN_SECONDS: u64 = 60;
 /// How long a sandbox of its own lives when its command has no limit.
 const UNLIMITED_SECONDS: u64 = 24 * 3600;
 
-/// Runs the command in the sandbox that was named, or in a fresh one.
+/// Runs a command in the sandbox that was named, or in a fresh one.
+///
+/// A client that hangs up leaves a command in a named sandbox running. A fresh
+/// sandbox ends with its client.
+#[utoipa::path(
+    post,
+    path = "/commands",
+    operation_id = "start_command",
+    tag = "commands",
+    request_body = described::CommandRequest,
+    responses(
+        (
+            status = 200,
+            description = "What the command does, one JSON object a line: `start`, then `stdout`, \
+                           `stderr` and `pty`, and `end` or `error` at last.",
+            body = String,
+            content_type = "application/x-ndjson",
+            example = json!("{\"type\":\"end\",\"exit_code\":0}\n"),
+        ),
+        (status = 400, description = "A field is wrong.", body = described::Fault),
+        (status = 404, description = "No such sandbox or template.", body = described::Fault),
+        (status = 413, description = "The body is too large.", body = described::Fault),
+        (status = 415, description = "The body is not JSON.", body = described::Fault),
+        (status = 429, description = "There are too many sandboxes.", body = described::Fault),
+        (status = 503, description = "The sandbox does not answer.", body = described::Fault),
+        Refused,
+    ),
+)]
 pub(crate) async fn start(
     State(gateway): State<Gateway>,
     Caller(team): Caller,

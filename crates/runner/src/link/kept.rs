@@ -23,9 +23,11 @@ use sandbox::{Body, full_body};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::{fs, io::AsyncWriteExt};
+use utoipa::ToSchema;
 use wire::{agent::AgentLimits, run::UploadedFile};
 
 use super::refusal::Refusal;
+use crate::described;
 
 /// The directory's name in its run's.
 pub(crate) const DIRECTORY: &str = "assets";
@@ -34,8 +36,10 @@ const INDEX: &str = "index.json";
 const NAME_BYTES: usize = 255;
 
 /// What a run left.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = RunAssets)]
 pub(crate) struct Kept {
+    #[schema(value_type = Vec<described::Asset>)]
     pub(crate) files: Vec<UploadedFile>,
 }
 

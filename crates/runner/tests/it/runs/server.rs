@@ -120,7 +120,7 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let router = runner::router(runner.clone());
+        let (router, _) = runner::router(runner.clone());
         tokio::spawn(http_kit::serve(listener, router, stop.clone(), GRACE));
         let client = Client::builder().no_proxy().build().unwrap();
         Some(TestServer { address, client, runner, sandboxes, store, stop })
