@@ -1,6 +1,7 @@
 //! What the tests need besides Rust: Python with the SDKs, Node with its SDK and
-//! an MCP server, curl and jq, the runtimes of the tiers that use one, and what
-//! makes a root file system. Each part is left alone when it is there already.
+//! an MCP server, curl and jq, the runtimes of the tiers that use one, what makes
+//! a root file system, PostgreSQL, and a browser. Each part is left alone when it
+//! is there already.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +20,7 @@ pub(crate) fn install_missing() -> Result<()> {
     let root = root()?;
     tools()?;
     engines();
-    bootstrap();
+    extras();
     for (environment, requirements) in ENVIRONMENTS {
         python(&root.join(environment), &root.join(requirements))?;
     }
@@ -79,17 +80,23 @@ fn engines() {
     }
 }
 
-/// What makes a root file system to import. Where it cannot be had, its test
-/// skips and says so.
-fn bootstrap() {
-    if !has_apt() || works("mmdebstrap", &["--version"]) {
-        return;
-    }
-    let installed = run(&mut apt(&["update", "--quiet"])).and_then(|()| {
-        run(&mut apt(&["install", "--yes", "--quiet", "--no-install-recommends", "mmdebstrap"]))
-    });
-    if let Err(error) = installed {
-        println!("    without mmdebstrap, whose test will skip: {error:#}");
+/// What single tests need: something that makes a root file system to import,
+/// a database server, a browser. Where one cannot be had, its tests skip and say so.
+fn extras() {
+    // The tests start a server of their own; one that the package starts is not theirs.
+    let postgres = "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb";
+    let wanted = [
+        ("mmdebstrap", works("mmdebstrap", &["--version"])),
+        ("postgresql", works("sh", &["-c", postgres])),
+        ("chromium", works("chromium", &["--version"])),
+    ];
+    for (package, _) in wanted.into_iter().filter(|(_, is_there)| !is_there && has_apt()) {
+        let installed = run(&mut apt(&["update", "--quiet"])).and_then(|()| {
+            run(&mut apt(&["install", "--yes", "--quiet", "--no-install-recommends", package]))
+        });
+        if let Err(error) = installed {
+            println!("    without {package}, whose tests will skip: {error:#}");
+        }
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn test_all(filter: Option<&str>) -> Result<ExitCode> {
         report.tests("walls", Runner::Pytest, pytest("conformance/walls", filter)?);
         // With walls where there can be walls.
         report.tests("runs", Runner::Pytest, pytest("conformance/runs", filter)?);
+        report.tests("workspace", Runner::Pytest, pytest("conformance/workspace", filter)?);
         report.tests("node sdk", Runner::Node, node(filter)?);
     }
     Ok(report.print())

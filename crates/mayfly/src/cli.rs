@@ -8,7 +8,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::config::{self, ConfigError, Layer};
+use crate::config::{self, ConfigError, DatabaseUrl, Layer};
+use crate::place::Place;
 use crate::probe::Subject;
 use crate::run::RunArguments;
 use crate::runs::RunsArguments;
@@ -36,6 +37,8 @@ The file has the flags' names as keys:
 
 Other variables:
   MAYFLY_API_KEY  the first API key; without it one is made on the first start
+  SANDBOX_API_KEY
+                  our key at the runner that --sandbox-url names
   MAYFLY_LOG      what is logged, on stderr: `info` (default), `debug`,
                   `gateway=debug,info`";
 
@@ -80,6 +83,16 @@ Examples:
 
 `dev` is always there, also under the name `base`: it shows the host's own /usr
 and is for development. Import a `base` to take its place.";
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  mayfly backup mayfly.tar --data /var/lib/mayfly
+  mayfly restore mayfly.tar --data /var/lib/mayfly-new
+  mayfly serve --data /var/lib/mayfly-new
+
+Rows, files, logs of runs and the server's key are saved; templates are not. Rows in
+PostgreSQL are saved with pg_dump, files in S3 by whoever runs it. An older
+directory is brought up to date by the first `serve` of a newer version.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -127,6 +140,12 @@ pub(crate) enum Command {
     /// Make, list, revoke and rotate API keys
     #[command(after_help = KEYS_EXAMPLES)]
     Keys(KeysArguments),
+    /// Save rows, files and logs of runs to one file, also while the server runs
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup(BackupArguments),
+    /// Unpack a backup into an empty data directory
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Restore(RestoreArguments),
     /// Say what this host can do, what it cannot, and what would help
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
@@ -160,6 +179,9 @@ pub(crate) struct DataArguments {
     /// Directory of the server's data [env: MAYFLY_DATA] [default: ./mayfly-data]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data: Option<PathBuf>,
+    /// The server's database, when it is not in that directory [env: MAYFLY_DATABASE]
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) database: Option<DatabaseUrl>,
     /// TOML file with settings [env: MAYFLY_CONFIG]
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
@@ -169,10 +191,12 @@ pub(crate) struct DataArguments {
 }
 
 impl DataArguments {
-    /// The directory, by flag, variable or file.
-    pub(crate) fn directory(&self) -> Result<PathBuf, ConfigError> {
-        let flags = Layer { data: self.data.clone(), ..Layer::default() };
-        Ok(config::read(flags, self.config.clone())?.data())
+    /// Directory and database, by flag, variable or file.
+    pub(crate) fn place(&self) -> Result<Place, ConfigError> {
+        let (data, database) = (self.data.clone(), self.database.clone());
+        let flags = Layer { data, database, ..Layer::default() };
+        let settings = config::read(flags, self.config.clone())?;
+        Ok(Place { data: settings.data(), database: settings.database })
     }
 }
 
@@ -237,6 +261,24 @@ pub(crate) enum KeysCommand {
         /// The key's id, as `list` shows it
         id: String,
     },
+}
+
+/// What `backup` takes.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// The tar file to write; it holds the server's key, so keep it private
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: DataArguments,
+}
+
+/// What `restore` takes.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// A file that `backup` wrote
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: DataArguments,
 }
 
 /// What `doctor` takes.

@@ -8,6 +8,7 @@
 
 mod layer;
 mod network;
+mod places;
 
 use std::env;
 use std::ffi::OsString;
@@ -22,11 +23,13 @@ use runner::link::AddressPolicy;
 use wire::Secret;
 
 use crate::cli::ServeArguments;
+use crate::place::Place;
 
 #[cfg(test)]
 pub(crate) use layer::VARIABLES;
 pub(crate) use layer::{Layer, LogFormat};
 pub(crate) use network::{Chosen, Network, NetworkMode};
+pub(crate) use places::{BlobsUrl, DatabaseUrl, ServerUrl};
 
 /// The settings of a server, checked.
 #[derive(Debug)]
@@ -48,8 +51,35 @@ pub(crate) struct ServeConfig {
     pub(crate) max_runtime: Duration,
     pub(crate) keep_runs: TimeDelta,
     pub(crate) callbacks: AddressPolicy,
+    /// Without it rows are in the data directory.
+    pub(crate) database: Option<DatabaseUrl>,
+    /// Without it files are in the data directory.
+    pub(crate) blobs: Option<BlobsUrl>,
+    /// Without it this server is where it listens.
+    pub(crate) public_url: Option<ServerUrl>,
+    /// Without it turns and agents run here.
+    pub(crate) other_runner: Option<OtherRunner>,
+    pub(crate) bag_url_ttl: Duration,
+    pub(crate) listener_grace: Duration,
     pub(crate) access: Access,
     pub(crate) log_format: LogFormat,
+}
+
+/// A runner that is not this server.
+#[derive(Debug)]
+pub(crate) struct OtherRunner {
+    pub(crate) url: ServerUrl,
+    /// `SANDBOX_API_KEY`: our key there, if it asks for one.
+    pub(crate) key: Option<Secret<String>>,
+}
+
+/// Keys that come from the environment and from nowhere else.
+#[derive(Debug, Default)]
+pub(crate) struct GivenKeys {
+    /// `MAYFLY_API_KEY`: the first key of this server.
+    pub(crate) own: Option<Secret<String>>,
+    /// `SANDBOX_API_KEY`: our key at another runner.
+    pub(crate) runner: Option<Secret<String>>,
 }
 
 /// Who may use the server.
@@ -150,7 +180,13 @@ impl ServeConfig {
             exists: &Path::exists,
             privilege: Privilege::of_process(),
         };
-        settings.resolve(given_key()?, &surroundings)
+        let given = GivenKeys { own: key("MAYFLY_API_KEY")?, runner: key("SANDBOX_API_KEY")? };
+        settings.resolve(given, &surroundings)
+    }
+
+    /// Where the rows are.
+    pub(crate) fn place(&self) -> Place {
+        Place { data: self.data.clone(), database: self.database.clone() }
     }
 }
 
@@ -160,12 +196,12 @@ pub(crate) fn beside_executable() -> Result<PathBuf, ConfigError> {
     Ok(executable.parent().map(Path::to_owned).unwrap_or_default())
 }
 
-/// The operator's own key, if there is one.
-fn given_key() -> Result<Option<Secret<String>>, ConfigError> {
-    match set(env::var_os("MAYFLY_API_KEY")).map(OsString::into_string) {
+/// A key of the environment, if there is one.
+fn key(variable: &'static str) -> Result<Option<Secret<String>>, ConfigError> {
+    match set(env::var_os(variable)).map(OsString::into_string) {
         None => Ok(None),
         Some(Ok(key)) => Ok(Some(Secret::new(key))),
-        Some(Err(_)) => Err(ConfigError::NotText { variable: "MAYFLY_API_KEY" }),
+        Some(Err(_)) => Err(ConfigError::NotText { variable }),
     }
 }
 
@@ -183,7 +219,7 @@ impl Layer {
     /// Fills in the defaults and refuses what cannot or must not be served.
     pub(crate) fn resolve(
         self,
-        given: Option<Secret<String>>,
+        given: GivenKeys,
         surroundings: &Surroundings<'_>,
     ) -> Result<ServeConfig, ConfigError> {
         let exists = surroundings.exists;
@@ -198,7 +234,7 @@ impl Layer {
         let access = match self.insecure {
             // The flag is explicit, so it wins over a key left in the environment.
             Some(true) => Access::Insecure,
-            Some(false) | None => Access::Keys { given },
+            Some(false) | None => Access::Keys { given: given.own },
         };
         refuse_in_public(listen, tier, &access)?;
         let said = network::Said {
@@ -244,6 +280,14 @@ impl Layer {
             ),
             keep_runs: TimeDelta::days(i64::from(self.keep_runs_days.unwrap_or(7))),
             callbacks: AddressPolicy::new(self.callback_allow.unwrap_or_default()),
+            database: self.database,
+            blobs: self.blobs,
+            public_url: self.public_url,
+            other_runner: self.sandbox_url.map(|url| OtherRunner { url, key: given.runner }),
+            bag_url_ttl: Duration::from_secs(
+                self.bag_url_ttl_sec.map_or(300, |seconds| u64::from(seconds.get())),
+            ),
+            listener_grace: Duration::from_secs(u64::from(self.listener_grace_sec.unwrap_or(10))),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
         })
     }

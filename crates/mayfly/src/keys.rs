@@ -1,16 +1,16 @@
 //! `mayfly keys`: works on the store itself, beside a running server or not.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
-use store::{ApiKey, DATABASE_FILE, NewKey, Store};
+use store::{ApiKey, NewKey, Store};
 use wire::Secret;
 
 use crate::cli::{KeysArguments, KeysCommand};
 use crate::output;
+use crate::place::Place;
 
 /// A key as JSON. The secret is there only right after it was made.
 #[derive(Serialize)]
@@ -35,11 +35,11 @@ enum Format {
 
 /// Does what was asked.
 pub(crate) fn command(arguments: KeysArguments) -> anyhow::Result<ExitCode> {
-    let data = arguments.place.directory()?;
+    let place = arguments.place.place()?;
     let format = if arguments.place.json { Format::Json } else { Format::Text };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = open(&data, &arguments.command).await?;
+        let store = open(&place, &arguments.command).await?;
         let done = change(&store, arguments.command, format).await;
         store.close().await;
         done
@@ -49,19 +49,19 @@ pub(crate) fn command(arguments: KeysArguments) -> anyhow::Result<ExitCode> {
 
 /// Only `create` may make a store: for the others an empty one would hide a
 /// mistyped directory.
-async fn open(data: &Path, command: &KeysCommand) -> anyhow::Result<Store> {
+async fn open(place: &Place, command: &KeysCommand) -> anyhow::Result<Store> {
     match command {
         KeysCommand::Create { .. } => {}
         KeysCommand::List | KeysCommand::Revoke { .. } | KeysCommand::Rotate { .. } => {
-            if !data.join(DATABASE_FILE).exists() {
+            if !place.is_there() {
                 bail!(
                     "there is no Mayfly data in `{}`; name the server's directory with --data",
-                    data.display()
+                    place.data.display()
                 );
             }
         }
     }
-    Ok(Store::open(data).await?)
+    Ok(place.open().await?)
 }
 
 async fn change(store: &Store, command: KeysCommand, format: Format) -> anyhow::Result<()> {

@@ -3,6 +3,8 @@
 //! Here a role is chosen and its failure is said. Which settings there are is
 //! in `config`, what each command offers in `cli`.
 
+mod backup;
+mod bar;
 mod cli;
 mod client;
 mod config;
@@ -10,6 +12,7 @@ mod doctor;
 mod files;
 mod keys;
 mod output;
+mod place;
 mod probe;
 mod run;
 mod runs;
@@ -45,6 +48,8 @@ fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Runs(arguments) => runs::command(arguments),
         Command::Template(arguments) => template::command(arguments),
         Command::Keys(arguments) => keys::command(arguments),
+        Command::Backup(arguments) => backup::backup(arguments),
+        Command::Restore(arguments) => backup::restore(arguments),
         Command::Doctor(arguments) => doctor::command(&arguments),
         Command::Completion { shell } => cli::completion(shell),
         Command::Probe { subject } => Ok(probe::command(subject)),

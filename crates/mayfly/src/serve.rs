@@ -4,6 +4,7 @@
 //! can fail because of a setting fails before anything is printed.
 
 mod banner;
+mod document;
 mod first_key;
 mod house;
 mod logging;
@@ -16,7 +17,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use isolate::{Privilege, Tier};
-use store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
@@ -45,9 +45,9 @@ pub(crate) fn down(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         house::stop_server(&config.data).await?;
-        let store = Store::open(&config.data).await?;
+        let store = config.place().open().await?;
         let _only_server = house::lock(&config.data)?;
-        let house = House::build(&config, &store).await?;
+        let house = House::build(&config, &store, config.listen).await?;
         let ended = house.end_all(GRACE).await;
         store.close().await;
         anyhow::Ok(ended)
@@ -58,7 +58,7 @@ pub(crate) fn down(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
-    let store = Store::open(&config.data).await?;
+    let store = config.place().open().await?;
     let _only_server = house::lock(&config.data)?;
     let listener = TcpListener::bind(config.listen)
         .await
@@ -68,7 +68,7 @@ pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     // never be shown to anybody.
     let key = first_key::ensure(&store, &config.access).await?;
 
-    let house = House::build(&config, &store).await?;
+    let house = House::build(&config, &store, address).await?;
 
     // From here on a signal ends the server in order, also one that comes
     // while it starts.
@@ -97,6 +97,9 @@ pub(crate) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     // Sandboxes end with the signal, and streams out of them with the
     // sandboxes: an open stream would hold up the server.
     let ending = tracker.spawn(house.end_on(stop.clone(), GRACE));
+    // What was under way before goes on, by calls to this server among others:
+    // they wait in the listener until it serves.
+    house.take_up().await;
     http_kit::serve(listener, house.router(), stop.token, GRACE).await?;
     ending.await?;
 

@@ -4,5 +4,6 @@
 
 mod files;
 mod requirements;
+mod routes;
 mod tree;
 mod walls;

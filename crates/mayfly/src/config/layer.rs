@@ -17,11 +17,12 @@ use isolate::{Cidr, Tier};
 use runner::link::AddressRange;
 use serde::{Deserialize, Deserializer};
 
+use super::places::{BlobsUrl, DatabaseUrl, ServerUrl, from_text};
 use super::{ConfigError, NetworkMode, set};
 
 /// The variables the layer of the environment is read from.
 #[cfg(test)]
-pub(crate) const VARIABLES: [&str; 18] = [
+pub(crate) const VARIABLES: [&str; 24] = [
     "MAYFLY_LISTEN",
     "MAYFLY_DATA",
     "MAYFLY_TIER",
@@ -38,6 +39,12 @@ pub(crate) const VARIABLES: [&str; 18] = [
     "ASSISTANT_SANDBOX_MAX_RUNTIME_SEC",
     "MAYFLY_KEEP_RUNS_DAYS",
     "MAYFLY_CALLBACK_ALLOW",
+    "MAYFLY_DATABASE",
+    "MAYFLY_BLOBS",
+    "MAYFLY_PUBLIC_URL",
+    "SANDBOX_URL",
+    "CHAT_BAG_ZIP_URL_TTL_SECONDS",
+    "MAYFLY_LISTENER_GRACE_SEC",
     "MAYFLY_INSECURE",
     "MAYFLY_LOG_FORMAT",
 ];
@@ -130,6 +137,41 @@ pub(crate) struct Layer {
     #[serde(deserialize_with = "ranges")]
     pub(crate) callback_allow: Option<Vec<AddressRange>>,
 
+    /// PostgreSQL database for rows, postgres://user:password@host/name
+    /// [env: MAYFLY_DATABASE] [default: SQLite in the data directory]
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) database: Option<DatabaseUrl>,
+
+    /// S3 bucket for files, s3://bucket/prefix?endpoint=URL&region=NAME; keys are in
+    /// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
+    /// [env: MAYFLY_BLOBS] [default: blobs in the data directory]
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) blobs: Option<BlobsUrl>,
+
+    /// Where runners and browsers reach this server
+    /// [env: MAYFLY_PUBLIC_URL] [default: http:// and the address listened on]
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) public_url: Option<ServerUrl>,
+
+    /// Runner that turns and agents are dispatched to; its key is in SANDBOX_API_KEY
+    /// [env: SANDBOX_URL or ASSISTANT_SANDBOX_URL] [default: this server]
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) sandbox_url: Option<ServerUrl>,
+
+    /// How long the signed address of a bag's zip is good, in seconds
+    /// [env: CHAT_BAG_ZIP_URL_TTL_SECONDS] [default: 300]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) bag_url_ttl_sec: Option<NonZeroU32>,
+
+    /// How long nobody may listen to a turn before it is cancelled, in seconds; a
+    /// browser that reloads takes a moment [env: MAYFLY_LISTENER_GRACE_SEC] [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) listener_grace_sec: Option<u32>,
+
     /// Serve without API keys; on loopback only [env: MAYFLY_INSECURE]
     #[arg(
         long,
@@ -175,6 +217,12 @@ impl Layer {
             max_runtime_sec: self.max_runtime_sec.or(weaker.max_runtime_sec),
             keep_runs_days: self.keep_runs_days.or(weaker.keep_runs_days),
             callback_allow: self.callback_allow.or(weaker.callback_allow),
+            database: self.database.or(weaker.database),
+            blobs: self.blobs.or(weaker.blobs),
+            public_url: self.public_url.or(weaker.public_url),
+            sandbox_url: self.sandbox_url.or(weaker.sandbox_url),
+            bag_url_ttl_sec: self.bag_url_ttl_sec.or(weaker.bag_url_ttl_sec),
+            listener_grace_sec: self.listener_grace_sec.or(weaker.listener_grace_sec),
             insecure: self.insecure.or(weaker.insecure),
             log_format: self.log_format.or(weaker.log_format),
         }
@@ -208,6 +256,20 @@ impl Layer {
             )?,
             keep_runs_days: variable(lookup, "MAYFLY_KEEP_RUNS_DAYS", u32::from_str)?,
             callback_allow: variable(lookup, "MAYFLY_CALLBACK_ALLOW", list)?,
+            database: variable(lookup, "MAYFLY_DATABASE", DatabaseUrl::from_str)?,
+            blobs: variable(lookup, "MAYFLY_BLOBS", BlobsUrl::from_str)?,
+            public_url: variable(lookup, "MAYFLY_PUBLIC_URL", ServerUrl::from_str)?,
+            // Both names are a seed's own.
+            sandbox_url: match variable(lookup, "SANDBOX_URL", ServerUrl::from_str)? {
+                Some(url) => Some(url),
+                None => variable(lookup, "ASSISTANT_SANDBOX_URL", ServerUrl::from_str)?,
+            },
+            bag_url_ttl_sec: variable(
+                lookup,
+                "CHAT_BAG_ZIP_URL_TTL_SECONDS",
+                NonZeroU32::from_str,
+            )?,
+            listener_grace_sec: variable(lookup, "MAYFLY_LISTENER_GRACE_SEC", u32::from_str)?,
             insecure: variable(lookup, "MAYFLY_INSECURE", parse_switch)?,
             log_format: variable(lookup, "MAYFLY_LOG_FORMAT", format)?,
         })

@@ -10,7 +10,8 @@ use isolate::{Privilege, Tier};
 use wire::Secret;
 
 use super::{
-    Access, Chosen, ConfigError, Layer, LogFormat, Network, ServeConfig, Surroundings, VARIABLES,
+    Access, Chosen, ConfigError, GivenKeys, Layer, LogFormat, Network, ServeConfig, Surroundings,
+    VARIABLES,
 };
 
 /// The flags alone, as clap reads them.
@@ -39,23 +40,25 @@ fn without_root_there_is_native_without_a_network_and_process() {
     let privilege = Privilege::User;
     let surroundings = Surroundings { beside: Path::new("/opt/bin"), exists: &|_| true, privilege };
     for (flag, tier) in [("--tier gvisor", "gvisor"), ("--tier runc", "runc")] {
-        let refused = flags(flag).resolve(None, &surroundings).unwrap_err().to_string();
+        let refused =
+            flags(flag).resolve(GivenKeys::default(), &surroundings).unwrap_err().to_string();
         assert!(refused.contains(&format!("tier `{tier}` needs root")), "{refused}");
         assert!(refused.contains("use --tier native"), "{refused}");
     }
-    let config = flags("").resolve(None, &surroundings).unwrap();
+    let config = flags("").resolve(GivenKeys::default(), &surroundings).unwrap();
     assert_eq!((config.tier, config.privilege), (Tier::Native, Privilege::User));
     assert_eq!(config.network, Network::None("it takes root to give one"));
-    let refused = flags("--network internet").resolve(None, &surroundings).unwrap_err();
+    let refused =
+        flags("--network internet").resolve(GivenKeys::default(), &surroundings).unwrap_err();
     assert!(refused.to_string().contains("it takes root to give one"), "{refused}");
-    assert!(flags("--tier process").resolve(None, &surroundings).is_ok());
+    assert!(flags("--tier process").resolve(GivenKeys::default(), &surroundings).is_ok());
 }
 
 fn resolve(layer: Layer) -> Result<ServeConfig, ConfigError> {
     let exists = |path: &Path| !path.to_string_lossy().contains("nothing");
     let surroundings =
         Surroundings { beside: Path::new("/opt/bin"), exists: &exists, privilege: Privilege::Root };
-    layer.resolve(None, &surroundings)
+    layer.resolve(GivenKeys::default(), &surroundings)
 }
 
 fn merged(flag: &str, variable: &str, file: &str) -> ServeConfig {
@@ -88,7 +91,7 @@ fn internet_is_the_default_where_it_can_be_had_and_refused_where_it_cannot() {
             exists: &exists,
             privilege: Privilege::Root,
         };
-        flags(flag).resolve(None, &surroundings).map(|config| config.network)
+        flags(flag).resolve(GivenKeys::default(), &surroundings).map(|config| config.network)
     };
     let found = decide("", true).unwrap();
     assert!(matches!(found, Network::Internet { chosen: Chosen::ByDefault, .. }));
@@ -223,6 +226,51 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             ["true false false", "false true true", "true false false", "true true true"],
         ),
         (
+            "--database postgres://flag",
+            "MAYFLY_DATABASE=postgres://variable",
+            "database = 'postgresql://file'",
+            |config| match &config.database {
+                Some(database) => database.0.expose().clone(),
+                None => String::new(),
+            },
+            ["postgres://flag", "postgres://variable", "postgresql://file", ""],
+        ),
+        (
+            "--blobs s3://flag",
+            "MAYFLY_BLOBS=s3://variable",
+            "blobs = 's3://file/x'",
+            |config| config.blobs.as_ref().map_or(String::new(), |blobs| blobs.0.clone()),
+            ["s3://flag", "s3://variable", "s3://file/x", ""],
+        ),
+        (
+            "--public-url http://flag",
+            "MAYFLY_PUBLIC_URL=http://variable/",
+            "public-url = 'https://file'",
+            |config| config.public_url.as_ref().map_or(String::new(), ToString::to_string),
+            ["http://flag", "http://variable", "https://file", ""],
+        ),
+        (
+            "--sandbox-url http://flag",
+            "SANDBOX_URL=http://variable ASSISTANT_SANDBOX_URL=http://weaker",
+            "sandbox-url = 'http://file'",
+            |config| config.other_runner.as_ref().map_or(String::new(), |it| it.url.to_string()),
+            ["http://flag", "http://variable", "http://file", ""],
+        ),
+        (
+            "--bag-url-ttl-sec 1",
+            "CHAT_BAG_ZIP_URL_TTL_SECONDS=2",
+            "bag-url-ttl-sec = 3",
+            |config| config.bag_url_ttl.as_secs().to_string(),
+            ["1", "2", "3", "300"],
+        ),
+        (
+            "--listener-grace-sec 1",
+            "MAYFLY_LISTENER_GRACE_SEC=0",
+            "listener-grace-sec = 3",
+            |config| config.listener_grace.as_secs().to_string(),
+            ["1", "0", "3", "10"],
+        ),
+        (
             "--insecure=false",
             "MAYFLY_INSECURE=1",
             "insecure = false",
@@ -275,6 +323,13 @@ fn a_wrong_variable_is_named() {
         "MAYFLY_LISTEN=3000",
         "MAYFLY_LISTEN is `3000`: give an address and a port, such as 127.0.0.1:3000",
     );
+    check(
+        "ASSISTANT_SANDBOX_URL=runner:3000",
+        "ASSISTANT_SANDBOX_URL is `runner:3000`: give an address as http://host:port, without \
+         query or user",
+    );
+    let other = environment("ASSISTANT_SANDBOX_URL=http://runner").unwrap().sandbox_url;
+    assert_eq!(other.unwrap().to_string(), "http://runner");
     assert!(environment("MAYFLY_MAX_SANDBOXES=0").is_err());
     assert!(environment("MAYFLY_TIER=kubernetes").is_err());
     // Set to nothing is not set.
@@ -302,7 +357,7 @@ fn jexec_and_agent_are_used_only_when_they_are_there_and_a_given_key_is_kept() {
     let exists = |path: &Path| path == Path::new("/opt/bin/mayfly-envd");
     let surroundings =
         Surroundings { beside: Path::new("/opt/bin"), exists: &exists, privilege: Privilege::Root };
-    let given = Some(Secret::new("e2b_00".to_owned()));
+    let given = GivenKeys { own: Some(Secret::new("e2b_00".to_owned())), runner: None };
     let process = flags("--tier process");
     let config = process.resolve(given, &surroundings).unwrap();
     assert_eq!(config.jexec, None::<PathBuf>);

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,25 +18,36 @@ use nix::unistd::Pid;
 use runner::Runner;
 use runner::link::SEAL_LABEL;
 use sandbox::{AccessTokens, Closing, Sandboxes};
-use store::Store;
+use store::{Blobs, Store};
+use wire::Secret;
+use workspace::{RunnerAddress, RunnerKey, Workspace};
 
-use super::{network, signals::Stop};
-use crate::config::{Access, Network, ServeConfig};
+use super::{document, network, signals::Stop};
+use crate::config::{Access, Network, OtherRunner, ServeConfig};
 
 /// Held by the server that uses a data directory.
 const LOCK_FILE: &str = "serve.lock";
+
+/// The label under which the keys for our own runner are derived.
+const OWN_RUNNER: &str = "mayfly workspace at its own runner";
 
 /// What runs behind the listener.
 pub(super) struct House {
     sandboxes: Sandboxes,
     gateway: Gateway,
     runner: Runner,
+    workspace: Workspace,
     network: Network,
 }
 
 impl House {
-    /// Puts the parts together and clears away what a former life left.
-    pub(super) async fn build(config: &ServeConfig, store: &Store) -> anyhow::Result<House> {
+    /// Puts the parts together and clears away what a former life left. The
+    /// server listens on `address`.
+    pub(super) async fn build(
+        config: &ServeConfig,
+        store: &Store,
+        address: SocketAddr,
+    ) -> anyhow::Result<House> {
         // Keepers and layers are named to processes that live elsewhere.
         let data = std::path::absolute(&config.data)?;
         let directory = data.join("sandboxes");
@@ -57,7 +69,26 @@ impl House {
         };
         let sandboxes = Sandboxes::open(settings, store.clone()).await?;
         let tokens = AccessTokens::from_file(&config.data.join("server.key"))?;
-        let keys = keys(config, store);
+        let own_runner = tokens.derive(OWN_RUNNER);
+        let keys = keys(config, store, &own_runner);
+        let blobs = match &config.blobs {
+            Some(url) => Blobs::s3(&url.0)?,
+            None => Blobs::disk(&data.join("blobs"))?,
+        };
+        // Now, and not when the first file comes.
+        blobs.check().await.context("files cannot be stored")?;
+        let workspace = Workspace::new(workspace::Settings {
+            store: store.clone(),
+            blobs,
+            keys: keys.clone(),
+            secret: tokens.derive("mayfly workspace"),
+            base_url: base_url(config, address),
+            runner: runner_address(config, address, own_runner),
+            max_runtime: config.max_runtime,
+            bag_url_ttl: config.bag_url_ttl,
+            listener_grace: config.listener_grace,
+            keep: config.keep_runs,
+        });
         let runner = Runner::open(runner::Settings {
             directory: data.join("runs"),
             sandboxes: sandboxes.clone(),
@@ -77,7 +108,7 @@ impl House {
             domain: config.domain.clone(),
             more_metrics: Arc::new(move |text| runs.expose(text)),
         });
-        Ok(House { sandboxes, gateway, runner, network })
+        Ok(House { sandboxes, gateway, runner, workspace, network })
     }
 
     /// What sandboxes reach, as it turned out.
@@ -86,14 +117,24 @@ impl House {
     }
 
     pub(super) fn router(&self) -> Router {
-        gateway::router(self.gateway.clone(), runner::router(self.runner.clone()))
+        let (runner, runs) = runner::router(self.runner.clone());
+        let (workspace, things) = workspace::router(self.workspace.clone());
+        let described = document::routes([gateway::document(), runs, things]);
+        gateway::router(self.gateway.clone(), runner.merge(workspace).merge(described))
+    }
+
+    /// Goes on with what a former life of the server began.
+    pub(super) async fn take_up(&self) {
+        self.workspace.take_up().await;
     }
 
     /// Ends or leaves the runs and the sandboxes after `stop`.
     pub(super) fn end_on(&self, stop: Stop, grace: Duration) -> impl Future<Output = ()> + use<> {
-        let (runner, sandboxes) = (self.runner.clone(), self.sandboxes.clone());
+        let (workspace, runner) = (self.workspace.clone(), self.runner.clone());
+        let sandboxes = self.sandboxes.clone();
         async move {
             let closing = stop.wished().await;
+            workspace.close().await;
             runner.close(closing, grace).await;
             sandboxes.close(closing, grace).await;
         }
@@ -102,23 +143,68 @@ impl House {
     /// Ends every sandbox and says how many there were.
     pub(super) async fn end_all(&self, grace: Duration) -> usize {
         let count = self.sandboxes.count();
+        self.workspace.close().await;
         self.runner.close(Closing::Destroy, grace).await;
         self.sandboxes.close(Closing::Destroy, grace).await;
         count
     }
 }
 
-fn keys(config: &ServeConfig, store: &Store) -> Keys {
+fn keys(config: &ServeConfig, store: &Store, own_runner: &Secret<[u8; 32]>) -> Keys {
     match &config.access {
         Access::Insecure => Keys::open_door(),
         Access::Keys { .. } => {
-            let store = store.clone();
+            let (store, own_runner) = (store.clone(), own_runner.clone());
             Keys::new(move |key| {
-                let store = store.clone();
-                Box::pin(async move { Ok(store.team_of(&key).await?.map(Team)) })
+                let (store, ours) =
+                    (store.clone(), workspace::team_of_derived_key(&own_runner, &key));
+                Box::pin(async move {
+                    match ours {
+                        Some(team) => Ok(Some(Team(team))),
+                        None => Ok(store.team_of(&key).await?.map(Team)),
+                    }
+                })
             })
         }
     }
+}
+
+/// Where runners and browsers reach this server. One that listens everywhere is
+/// reached on loopback, at least from here.
+fn base_url(config: &ServeConfig, address: SocketAddr) -> String {
+    match &config.public_url {
+        Some(url) => url.to_string(),
+        None => format!("http://{}", reachable(address)),
+    }
+}
+
+fn runner_address(
+    config: &ServeConfig,
+    address: SocketAddr,
+    own_runner: Secret<[u8; 32]>,
+) -> RunnerAddress {
+    match (&config.other_runner, &config.access) {
+        (Some(OtherRunner { url, key }), _) => RunnerAddress {
+            url: url.to_string(),
+            key: key.clone().map_or(RunnerKey::None, RunnerKey::Fixed),
+        },
+        (None, Access::Insecure) => {
+            RunnerAddress { url: format!("http://{}", reachable(address)), key: RunnerKey::None }
+        }
+        (None, Access::Keys { .. }) => RunnerAddress {
+            url: format!("http://{}", reachable(address)),
+            key: RunnerKey::Derived(own_runner),
+        },
+    }
+}
+
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
+    address
 }
 
 /// Refuses a second server on the same data: each would take the other's
