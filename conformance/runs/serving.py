@@ -30,12 +30,12 @@ def tier() -> str:
 class Server:
     """One data directory, and the server on it; it can be killed and started again."""
 
-    def __init__(self, *arguments: str, **variables: str) -> None:
+    def __init__(self, *arguments: str, listen: str = "127.0.0.1:0", **variables: str) -> None:
         assert (PROGRAMS / "mayfly").exists(), "run `cargo xtask build` first"
         # A short path: Unix sockets below it have at most 107 bytes for theirs.
         self.data = Path(tempfile.mkdtemp(prefix="runs-", dir="/tmp"))
         self.key = "e2b_" + secrets.token_hex(20)
-        self.arguments, self.variables = arguments, variables
+        self.arguments, self.variables, self.listen = arguments, variables, listen
         self.mounts = len(census.mounts())
         self.errors = open(self.data.with_suffix(".log"), "w+")
         self.process: subprocess.Popen | None = None
@@ -46,7 +46,7 @@ class Server:
             raise
 
     def start(self) -> None:
-        command = [str(PROGRAMS / "mayfly"), "serve", "--listen", "127.0.0.1:0"]
+        command = [str(PROGRAMS / "mayfly"), "serve", "--listen", self.listen]
         command += ["--data", str(self.data), "--tier", tier(), *self.arguments]
         environment = {"PATH": os.environ["PATH"], "MAYFLY_API_KEY": self.key}
         environment |= {"MAYFLY_LOG": "warn"} | self.variables

@@ -47,15 +47,27 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|err| {
-        let field = err.path().to_string();
-        let problem =
-            Problem::new(Code::InvalidArgument, format!("body is not valid: {}", err.inner()));
-        if field == "." { problem } else { problem.in_field(field) }
+        let message = err.inner().to_string();
+        let field = field_of(&err.path().to_string(), &message);
+        let problem = Problem::new(Code::InvalidArgument, format!("body is not valid: {message}"));
+        if field.is_empty() { problem } else { problem.in_field(field) }
     })?;
     reader
         .end()
         .map_err(|err| Problem::new(Code::InvalidArgument, format!("body is not valid: {err}")))?;
     Ok(value)
+}
+
+/// The field that an error is about. One that is missing is only named in the
+/// message; the path leads to where it should be.
+fn field_of(path: &str, message: &str) -> String {
+    let path = path.trim_start_matches('.');
+    let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    match missing {
+        None => path.to_owned(),
+        Some(name) if path.is_empty() => name.to_owned(),
+        Some(name) => format!("{path}.{name}"),
+    }
 }
 
 /// A query string.
@@ -106,16 +118,17 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, field: &str) {
-        let problem = parse::<Outer>(body.as_bytes()).unwrap_err();
-        assert!(format!("{problem:?}").contains(field), "{problem:?}");
+        let problem = format!("{:?}", parse::<Outer>(body.as_bytes()).unwrap_err());
+        assert!(problem.contains(&format!("field: {field}")), "{problem}");
     }
 
     #[test]
     fn an_error_names_the_field_by_its_path() {
         assert!(parse::<Outer>(br#"{"items":[{"size":1}]}"#).is_ok());
-        check(r#"{"items":[{"size":1},{"size":"x"}]}"#, "items[1].size");
-        check(r#"{"items":[{"size":1,"more":2}]}"#, "items[0].more");
-        check("", "items");
-        check(r#"{"items":[]} {"#, "trailing");
+        check(r#"{"items":[{"size":1},{"size":"x"}]}"#, r#"Some("items[1].size")"#);
+        check(r#"{"items":[{"size":1,"more":2}]}"#, r#"Some("items[0].more")"#);
+        check(r#"{"items":[{}]}"#, r#"Some("items[0].size")"#);
+        check("", r#"Some("items")"#);
+        check(r#"{"items":[]} {"#, "None");
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod backup;
 mod command_line;
 mod keys;
 mod program;
