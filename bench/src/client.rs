@@ -7,13 +7,28 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::server::{KEY, Server};
+
+/// The type of most bodies, as a header.
+pub(crate) const JSON: &str = "Content-Type: application/json\r\n";
+
+/// Largest body that is sent in one piece with its head.
+const SMALL: usize = 64 << 10;
 
 /// A connection that is kept for the next request.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
     head: String,
+}
+
+/// What is asked for. Each of `headers` ends its line.
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) headers: &'a str,
+    pub(crate) body: &'a [u8],
 }
 
 impl Connection {
@@ -25,9 +40,21 @@ impl Connection {
         Ok(Connection { stream: BufReader::with_capacity(256 << 10, stream), head })
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a body and reads the whole answer.
     pub(crate) fn post(&mut self, path: &str, kind: &str, body: &[u8]) -> Result<Vec<u8>> {
-        self.send(path, kind, "", body)?;
+        let headers = format!("Content-Type: {kind}\r\n");
+        self.ask(&Request { method: "POST", path, headers: &headers, body })
+    }
+
+    /// The same in JSON.
+    pub(crate) fn post_json(&mut self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.post(path, "application/json", body.to_string().as_bytes())?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<Vec<u8>> {
+        self.send(request)?;
         let head = self.read_head()?;
         if let Some(length) = head.length {
             let mut answer = vec![0; length];
@@ -52,8 +79,7 @@ impl Connection {
     /// Runs a command by `/commands` and measures until its first output.
     pub(crate) fn first_output(&mut self, body: &[u8]) -> Result<Duration> {
         let began = Instant::now();
-        self.send("/commands", "application/json", "", body)?;
-        self.read_head()?;
+        self.begin(&Request { method: "POST", path: "/commands", headers: JSON, body })?;
         let mut first = None;
         loop {
             let mut line = String::new();
@@ -91,8 +117,41 @@ impl Connection {
         body: &[u8],
         mut enough: impl FnMut(&str) -> bool,
     ) -> Result<()> {
-        self.send(path, "application/json", &format!("Accept: {accept}\r\n"), body)?;
-        self.read_head()?;
+        let headers = format!("{JSON}Accept: {accept}\r\n");
+        self.begin(&Request { method: "POST", path, headers: &headers, body })?;
+        self.read_lines(|line| line.starts_with('{') && enough(line))
+    }
+
+    /// Sends a request whose answer is server-sent events, and shows the name
+    /// and the data of each.
+    pub(crate) fn events(
+        &mut self,
+        path: &str,
+        body: &[u8],
+        mut each: impl FnMut(&str, &str),
+    ) -> Result<()> {
+        let headers = format!("{JSON}Accept: text/event-stream\r\n");
+        self.begin(&Request { method: "POST", path, headers: &headers, body })?;
+        let mut name = String::new();
+        self.read_lines(|line| {
+            if let Some(value) = line.strip_prefix("event: ") {
+                value.trim_end().clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                each(&name, data.trim_end());
+            }
+            false
+        })
+    }
+
+    /// Sends a request and reads no more than the head of its answer.
+    pub(crate) fn begin(&mut self, request: &Request<'_>) -> Result<()> {
+        self.send(request)?;
+        self.read_head().map(drop)
+    }
+
+    /// Shows the lines of a body until `enough` says so. Ours put whole lines
+    /// into each chunk, so the sizes in between are lines of their own.
+    fn read_lines(&mut self, mut enough: impl FnMut(&str) -> bool) -> Result<()> {
         loop {
             let mut line = String::new();
             ensure!(self.stream.read_line(&mut line)? > 0, "the answer broke off");
@@ -100,17 +159,16 @@ impl Connection {
                 self.stream.read_line(&mut line)?;
                 return Ok(());
             }
-            if line.starts_with('{') && enough(&line) {
+            if enough(&line) {
                 return Ok(());
             }
         }
     }
 
     /// Sends a request and counts the bytes until the server closes.
-    pub(crate) fn count(mut self, path: &str, headers: &str, body: &[u8]) -> Result<u64> {
-        let headers = format!("{headers}Connection: close\r\n");
-        self.send(path, "application/connect+json", &headers, body)?;
-        self.read_head()?;
+    pub(crate) fn count(mut self, request: &Request<'_>) -> Result<u64> {
+        let headers = format!("{}Connection: close\r\n", request.headers);
+        self.begin(&Request { headers: &headers, ..*request })?;
         let mut buffer = vec![0; 256 << 10];
         let mut total = 0;
         loop {
@@ -121,16 +179,19 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, path: &str, kind: &str, headers: &str, body: &[u8]) -> Result<()> {
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\n{}{headers}Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
-            self.head,
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(body);
-        self.stream.get_mut().write_all(&request)?;
-        Ok(())
+    fn send(&mut self, request: &Request<'_>) -> Result<()> {
+        let Request { method, path, headers, body } = request;
+        let (own, length) = (&self.head, body.len());
+        let mut head = format!("{method} {path} HTTP/1.1\r\n{own}{headers}").into_bytes();
+        write!(head, "Content-Length: {length}\r\n\r\n")?;
+        let stream = self.stream.get_mut();
+        // A small body leaves with its head; to copy a large one would count.
+        if length <= SMALL {
+            head.extend_from_slice(body);
+            return Ok(stream.write_all(&head)?);
+        }
+        stream.write_all(&head)?;
+        Ok(stream.write_all(body)?)
     }
 
     fn read_head(&mut self) -> Result<Head> {

@@ -1,17 +1,22 @@
 //! Ratios against peers, measured side by side in one run on one machine.
 //!
 //! `cargo run --release -p mayfly-bench [-- --json]` after `cargo xtask build`.
+//! `--workspace` is for the workspace's part alone, and `--database URL` has it
+//! on an empty PostgreSQL database instead of SQLite.
 //! Absolute times are for reading; only the ratios mean something elsewhere.
 
 mod client;
 mod gvisor;
 mod internet;
+mod loopback;
+mod model;
 mod report;
 mod round_trip;
 mod runs;
 mod server;
 mod start;
 mod throughput;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -23,13 +28,33 @@ use crate::{
 };
 
 fn main() -> Result<ExitCode> {
-    let json = std::env::args().any(|argument| argument == "--json");
-    let format = if json { Format::Json } else { Format::Text };
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let database = arguments.iter().skip_while(|argument| *argument != "--database").nth(1);
+    let format = if has("--json") { Format::Json } else { Format::Text };
     let mut all_good = true;
     let mut say = |line: Line| {
         line.print(format);
         all_good &= line.is_good();
     };
+    if !has("--workspace") {
+        sandboxes(&mut say)?;
+    }
+    if start::is_root() {
+        say(Line::Found(workspace::turn(database)?));
+        say(Line::Found(workspace::deltas(database)?));
+        say(Line::Found(workspace::crowd(database)?));
+        say(Line::Found(workspace::waiting(database)?));
+    } else {
+        say(Line::Skipped { what: workspace::ALL, reason: "walls need root" });
+    }
+    say(Line::Found(workspace::upload(database)?));
+    say(Line::Found(workspace::zip(database)?));
+    Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Sandboxes, and the runs in them.
+fn sandboxes(say: &mut impl FnMut(Line)) -> Result<()> {
     let server = Server::start("process", &[])?;
     say(Line::Found(round_trip::measure(&server)?));
     say(Line::Found(throughput::blobs(&server)?));
@@ -60,5 +85,5 @@ fn main() -> Result<ExitCode> {
         None => say(Line::Found(gvisor::cold()?)),
         Some(reason) => say(Line::Skipped { what: gvisor::COLD, reason }),
     }
-    Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }

@@ -3,17 +3,15 @@
 //! provider or a model of our own on loopback; no key, no network.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
-    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
+    model::{Manner, Model},
     report::Finding,
     round_trip::median,
     server::Server,
@@ -65,9 +63,8 @@ pub(crate) fn first_line() -> Result<Finding> {
 pub(crate) fn first_model_call() -> Result<Finding> {
     let server = Server::start("native", &["--pool", "4"])?;
     let mut connection = server.connect()?;
-    let (url, calls) = model()?;
-    let config =
-        json!({"model": {"provider": "openai", "name": "m", "base_url": url, "api_key": "k"}});
+    let model = Model::start(Manner::Brief)?;
+    let config = json!({"model": model.config()});
     let body = json!({"prompt": "hello", "config": config}).to_string().into_bytes();
     let mut taken = Vec::new();
     for _ in 0..ROUNDS {
@@ -78,7 +75,7 @@ pub(crate) fn first_model_call() -> Result<Finding> {
             result |= line.contains("\"type\":\"result\"");
         })?;
         ensure!(result, "a run had no result");
-        taken.push(calls.recv()?.duration_since(began));
+        taken.push(model.calls.recv()?.duration_since(began));
     }
     let taken = median(taken);
     Ok(Finding {
@@ -144,7 +141,7 @@ pub(crate) fn waiting() -> Result<Finding> {
     })
 }
 
-const RAW: &str = "application/vnd.mayfly.run+ndjson";
+pub(crate) const RAW: &str = "application/vnd.mayfly.run+ndjson";
 const ENVELOPE: &str = "application/x-ndjson";
 
 /// A run that prints lines before anything else, and how many of them came.
@@ -164,47 +161,4 @@ fn scripted(setup: &str) -> Vec<u8> {
     let config = json!({"model": {"provider": "scripted", "name": "scripted"}});
     let env = json!({"variables": {}, "setup_script": setup});
     json!({"prompt": "hello", "config": config, "env": env}).to_string().into_bytes()
-}
-
-/// A model server that answers `hi`, and when it was called.
-fn model() -> Result<(String, mpsc::Receiver<Instant>)> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let url = format!("http://{}/v1", listener.local_addr()?);
-    let (call, calls) = mpsc::channel();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else { return };
-            let mut stream = BufReader::new(stream);
-            let call = call.clone();
-            thread::spawn(move || while answer(&mut stream, &call).is_ok() {});
-        }
-    });
-    Ok((url, calls))
-}
-
-fn answer(stream: &mut BufReader<std::net::TcpStream>, call: &mpsc::Sender<Instant>) -> Result<()> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        ensure!(stream.read_line(&mut line)? > 0, "closed");
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse()?;
-        }
-        if line == "\r\n" {
-            break;
-        }
-    }
-    call.send(Instant::now())?;
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body)?;
-    let chunk = |delta: Value, finish: Value| {
-        json!({"id": "c", "object": "chat.completion.chunk", "choices": [
-            {"index": 0, "delta": delta, "finish_reason": finish}]})
-    };
-    let first = chunk(json!({"role": "assistant", "content": "hi"}), Value::Null);
-    let last = chunk(json!({}), json!("stop"));
-    let events = format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n");
-    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length:";
-    write!(stream.get_mut(), "{head} {}\r\n\r\n{events}", events.len())?;
-    Ok(())
 }

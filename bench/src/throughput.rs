@@ -5,7 +5,7 @@ use std::{process::Command, time::Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::{report::Finding, server::Server};
+use crate::{client::Request, report::Finding, server::Server};
 
 const MEGABYTE: f64 = 1e6;
 const BLOB: u64 = 1_000_000_000;
@@ -54,12 +54,14 @@ fn speed(server: &Server, script: &str, size: u64) -> Result<f64> {
     body.extend(u32::try_from(message.len())?.to_be_bytes());
     body.extend(message.as_bytes());
     let headers = format!(
-        "E2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 49983\r\nConnect-Protocol-Version: 1\r\n",
+        "Content-Type: application/connect+json\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 49983\r\nConnect-Protocol-Version: 1\r\n",
         server.sandbox_id
     );
     let connection = server.connect()?;
     let began = Instant::now();
-    let received = connection.count("/process.Process/Start", &headers, &body)?;
+    let path = "/process.Process/Start";
+    let request = Request { method: "POST", path, headers: &headers, body: &body };
+    let received = connection.count(&request)?;
     let seconds = began.elapsed().as_secs_f64();
     ensure!(received > size, "{received} bytes arrived for {size}");
     Ok(size as f64 / seconds / MEGABYTE)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ class SmallServer(Server):
 
     def start(self) -> None:
         if not os.path.ismount(self.data):
-            command = ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", str(self.data)]
+            command = ["mount", "-t", "tmpfs", "-o", "size=200m,mode=0700", "tmpfs", str(self.data)]
             subprocess.run(command, check=True)
             self.mounts += 1
         super().start()
@@ -123,9 +124,10 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_lost(host):
         api = team(server)
         chat = api.conversation(title="kept")
         assert api.say("before", chat).whole()["status"] == "succeeded"
+        filler = open(server.data / "filler", "wb", buffering=0)
         kept, refused = [], None
         for number in range(40):
-            content = bytes([number]) * (4 * MEBIBYTE)
+            content = bytes([number]) * (16 * MEBIBYTE)
             answer = api.send(f"/api/assistant/conversations/{chat}/files", (f"{number}.bin", content))
             if answer.status != 201:
                 refused = answer
@@ -133,9 +135,7 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_lost(host):
             kept.append((answer.json()["files"][0]["id"], content))
         assert refused is not None and len(kept) >= 2
         refused.problem(507, "storage_full")
-        filler = server.data / "filler"
-        with open(filler, "wb") as file:
-            fill(file)
+        fill(filler)
         answers = [api.call("POST", "/api/assistant/conversations", {"title": "x" * 200}) for _ in range(50)]
         made = [answer.json()["id"] for answer in answers if answer.status == 201]
         for answer in answers:
@@ -144,7 +144,8 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_lost(host):
         stream = api.say("while it is full", chat)
         if stream.status == 200:
             stream.rest()
-        filler.unlink()
+        filler.truncate(0)
+        filler.close()
         for file, content in kept:
             assert api.content(chat, file) == content
         assert [row["id"] for row in api.bag(chat)] == [file for file, _ in kept]
@@ -154,7 +155,14 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_lost(host):
         for path in (server.data / "blobs").rglob("0.bin"):
             path.unlink()
         assert wait_until(lambda: api.call("POST", "/api/assistant/conversations", {}).status == 201)
-        assert wait_until(lambda: api.say("after", api.conversation()).whole()["status"] == "succeeded")
+        # On each of its connections to the database.
+        with ThreadPoolExecutor(32) as pool:
+            bodies = [{"message": f"after {number}"} for number in range(64)]
+            begin = lambda body: api.call("POST", "/api/assistant/chat/stream", body)
+            answers = list(pool.map(begin, bodies))
+        assert {answer.status for answer in answers} == {202}, (answers[0], server.log())
+        turns = [answer.json()["turnId"] for answer in answers]
+        assert wait_until(lambda: {api.turn(turn)["state"] for turn in turns} == {"succeeded"})
         check_database(server.data / "mayfly.db")
     finally:
         runner.release()
@@ -167,7 +175,6 @@ def fill(file) -> None:
         try:
             while True:
                 file.write(b"\xff" * size)
-                file.flush()
         except OSError:
             continue
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from api import Api, shell, steps_of
+from dialects import Turn
 
 
 def recipes(api: Api, *calls: tuple[str, str, dict]) -> list[dict]:
@@ -115,11 +116,16 @@ def test_workflows_are_edited_from_inside(api):
         ("actana_workflow_editor", "get-workflow", {"workflow": "wf_" + "0" * 24}),
     ],
 )
-def test_a_recipe_that_fails_says_what_the_workspace_said(api, skill, recipe, args):
-    (step,) = recipes(api, (skill, recipe, args))
-    told = json.dumps(step)
-    assert "not found" in told, step
-    assert step["status"] == "failed" or step["result"]["exit_code"] != 0, step
+def test_a_recipe_that_fails_tells_the_model_what_the_workspace_said(api, model, skill, recipe, args):
+    call = ("run_recipe", {"skill": skill, "recipe": recipe, "args": args})
+    thinker = model("openai", Turn(calls=[call]), Turn("It is not there."))
+    endpoint = {"provider": "openai", "modelName": "x", "baseUrl": thinker.url}
+    api.make("/api/models", name="default", apiKey=thinker.key, **endpoint)
+    done = api.say("Look").whole()
+    (step,) = steps_of(done["message"])
+    assert step["status"] == "failed", step
+    (told,) = thinker.asked[1].results.values()
+    assert "was not found" in told, told
 
 
 def test_a_sandbox_reaches_the_workspace_and_not_the_rest(api):
