@@ -185,7 +185,7 @@ impl Store {
             .bind(id.as_str())
             .bind(end.state.name())
             .bind(end.outputs.as_ref().map(Value::to_string))
-            .bind(end.code.as_deref())
+            .bind(end.code.as_deref().map(without_nul))
             .bind(end.error.as_deref().map(without_nul))
             .bind(to_column(end.at))
             .execute(&mut **tx)

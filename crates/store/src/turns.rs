@@ -264,7 +264,7 @@ impl Store {
             )
             .bind(id.as_str())
             .bind(end.state.name())
-            .bind(end.code.as_deref())
+            .bind(end.code.as_deref().map(without_nul))
             .bind(end.error.as_deref().map(without_nul))
             .bind(to_column(end.at))
             .bind(assistant.chat_id.as_str())

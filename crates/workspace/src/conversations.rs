@@ -229,7 +229,7 @@ async fn list_messages(
 }
 
 async fn stop_turn(workspace: &Workspace, chat: &ChatId) {
-    if let Some(live) = workspace.turns.of_chat(chat) {
+    for live in workspace.turns.of_chat(chat) {
         live.stop(Stop::Deleted).await;
     }
 }

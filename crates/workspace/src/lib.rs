@@ -10,6 +10,7 @@ mod callbacks;
 mod chat;
 mod clock;
 mod conversations;
+mod depth;
 mod files;
 mod housekeeping;
 mod keyring;

@@ -161,7 +161,8 @@ pub(crate) async fn list<R: Resource>(
     query: &PageQuery,
 ) -> Result<Page<Kept<R>>, Problem> {
     let limit = query.limit()?;
-    let after = query.cursor.as_deref().map(cursor_of).transpose()?;
+    let after = query.cursor.as_deref().map(cursor_of::<R>).transpose()?;
+    let after = after.as_ref().map(|(time, id)| (*time, id.as_str()));
     let rows = workspace.store.list_resources(owner, R::KIND, after, limit + 1).await?;
     let page =
         Page::cut(rows, limit, |row| format!("{}.{}", row.created_at.timestamp_millis(), row.id));
@@ -170,10 +171,11 @@ pub(crate) async fn list<R: Resource>(
 }
 
 /// A cursor names a moment too, so that it is good when its resource is gone.
-fn cursor_of(text: &str) -> Result<(DateTime<Utc>, &str), Problem> {
-    let parts = text
-        .split_once('.')
-        .and_then(|(time, id)| Some((DateTime::from_timestamp_millis(time.parse().ok()?)?, id)));
+fn cursor_of<R: Resource>(text: &str) -> Result<(DateTime<Utc>, ResourceId), Problem> {
+    let parts = text.split_once('.').and_then(|(time, id)| {
+        let time = DateTime::from_timestamp_millis(time.parse().ok()?)?;
+        Some((time, ResourceId::parse(R::KIND, id).ok()?))
+    });
     parts.ok_or_else(|| Problem::bad_field("cursor", "cursor is none that this list gave"))
 }
 

@@ -24,8 +24,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(120);
 /// A peer that is gone without a word is noticed after about this long.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// Bytes of a refusal that are looked at.
+/// Bytes of a refusal that are looked at, and how long they may take.
 const COMPLAINT: usize = 4 << 10;
+const COMPLAINT_TIME: Duration = Duration::from_secs(2);
 /// The log as it is, which runners of ours have.
 const RAW: &str = "application/vnd.mayfly.run+ndjson";
 /// Seed 000's lines, which every runner has.
@@ -221,14 +222,19 @@ fn running(runner: &RunnerAddress, answer: Response) -> Result<Running, Dispatch
     Ok(Running { run_id, format, lines: Lines::new(answer) })
 }
 
-/// What a refusal says: the message of our faults, or its first bytes.
+/// What a refusal says: the message of our faults, or its first bytes. One that
+/// does not come to its end is not waited for.
 async fn complaint(mut answer: Response) -> String {
     let mut text = Vec::new();
-    while text.len() < COMPLAINT
-        && let Ok(Some(chunk)) = answer.chunk().await
-    {
-        text.extend_from_slice(&chunk);
-    }
+    let reading = async {
+        while text.len() < COMPLAINT
+            && let Ok(Some(chunk)) = answer.chunk().await
+        {
+            text.extend_from_slice(&chunk);
+        }
+    };
+    // What has come by then is looked at all the same.
+    let _ = tokio::time::timeout(COMPLAINT_TIME, reading).await;
     text.truncate(COMPLAINT);
     let message = serde_json::from_slice::<Value>(&text).ok();
     let message = message.and_then(|fault| Some(fault.get("message")?.as_str()?.to_owned()));
@@ -241,4 +247,40 @@ fn expose<S: Serializer>(secret: &Option<Secret<String>>, into: S) -> Result<S::
 
 fn name_of<S: Serializer>(on_disconnect: &OnDisconnect, into: S) -> Result<S::Ok, S::Error> {
     into.serialize_str(on_disconnect.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        time::timeout,
+    };
+
+    use super::{DispatchError, RunnerClient};
+    use crate::settings::{RunnerAddress, RunnerKey};
+
+    #[tokio::test]
+    async fn a_refusal_that_never_ends_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let runner = RunnerAddress { url, key: RunnerKey::None };
+        let client = RunnerClient::new();
+        let refusal = async {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            assert!(connection.read(&mut [0; 1024]).await.unwrap() > 0);
+            let head = "HTTP/1.1 500 Oh\r\ncontent-length: 99\r\n\r\nNo";
+            connection.write_all(head.as_bytes()).await.unwrap();
+            connection
+        };
+        let asked = async { tokio::join!(client.cancel(&runner, "red", "run_1"), refusal).0 };
+        let refused = timeout(Duration::from_secs(20), asked).await.unwrap();
+        let message = match refused {
+            Err(DispatchError::Refused { message, .. }) => message,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(message, "No");
+    }
 }

@@ -73,10 +73,13 @@ impl Resource for Graph {
     }
 
     /// A runner is given tokens that open an agent's variables and its model's
-    /// key, so only somebody with an API key says which one.
+    /// key, so only somebody with an API key says which one. A reference would
+    /// leave that to what a block before it says.
     fn check_from_sandbox(&self, before: Option<&Graph>) -> Result<(), Problem> {
         let known = before.map(Graph::runners).unwrap_or_default();
-        match self.runners().into_iter().find(|(place, url)| known.get(place) != Some(url)) {
+        let unknown =
+            |(place, url): &(String, String)| known.get(place) != Some(url) || url.contains("{{");
+        match self.runners().into_iter().find(unknown) {
             None => Ok(()),
             Some((place, _)) => {
                 let message = "a sandbox does not say where agents run";

@@ -196,7 +196,39 @@ impl Store {
         }
     }
 
-    /// Gives up reservations, whose names are free again. The blobs have to be
+    /// Makes sure that reservations are never committed, and says of which that
+    /// is true: of those that are not committed already.
+    pub async fn give_up_reserved(
+        &self,
+        files: &[FileId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<FileId>, StoreError> {
+        let mut given_up = Vec::new();
+        for Table { name, .. } in TABLES {
+            for files in files.chunks(AT_ONCE) {
+                let rows: Vec<(String,)> = on!(self, |pool| {
+                    let mut update =
+                        sqlx::QueryBuilder::new(format!("UPDATE {name} SET deleted_at = "));
+                    update
+                        .push_bind(to_column(now))
+                        .push(" WHERE committed_at IS NULL AND id IN (");
+                    let mut list = update.separated(", ");
+                    for id in files {
+                        list.push_bind(id.as_str());
+                    }
+                    update.push(") RETURNING id");
+                    update.build_query_as().persistent(false).fetch_all(pool).await
+                })?;
+                given_up.extend(rows);
+            }
+        }
+        let parse = |(id,): (String,)| {
+            FileId::parse(&id).map_err(|_| StoreError::Damaged { id, column: "id" })
+        };
+        given_up.into_iter().map(parse).collect()
+    }
+
+    /// Drops reservations, whose names are free again. The blobs have to be
     /// gone before. What is committed stays.
     pub async fn drop_reserved(&self, files: &[FileId]) -> Result<(), StoreError> {
         transaction!(self, |tx| {

@@ -23,6 +23,7 @@ contract!([
     files_are_paged_in_the_order_they_were_begun,
     a_dropped_reservation_frees_its_name,
     a_stale_reservation_cannot_be_committed,
+    only_what_is_not_committed_is_given_up,
 ]);
 
 async fn a_file_is_invisible_until_it_is_committed(store: Store) {
@@ -221,6 +222,21 @@ async fn a_stale_reservation_cannot_be_committed(store: Store) {
     assert!(store.stale_reservations(second(2)).await.unwrap().contains(&both[0]));
     store.drop_reserved(&[in_bag.id]).await.unwrap();
     assert_eq!(keep(&store, bag, "a").await.name, "a");
+}
+
+async fn only_what_is_not_committed_is_given_up(store: Store) {
+    store.create_conversation(&conversation(1, 0)).await.unwrap();
+    let chat = chat(1);
+    let bag = Shelf::Bag(chat.as_str());
+    let done = stored(&store, bag, "done").await;
+    let in_bag = keep(&store, bag, "a").await;
+    let saved = keep(&store, Shelf::Files, "b").await;
+    let all = [done.id.clone(), in_bag.id.clone(), saved.id.clone()];
+    let given_up = store.give_up_reserved(&all, second(2)).await.unwrap();
+    assert_eq!(given_up, all[1..]);
+    assert_eq!(store.file("red", bag, &done.id).await.unwrap(), Some(done));
+    assert!(store.commit_files(&[content(&in_bag.id)]).await.unwrap().is_empty());
+    assert!(store.give_up_reserved(&[], second(2)).await.unwrap().is_empty());
 }
 
 /// On one database only: it takes ten thousand transactions.

@@ -23,6 +23,7 @@ contract!([
     attachments_belong_to_the_first_message_that_has_them,
     the_end_of_a_turn_is_there_whole_and_once,
     a_turn_that_cannot_end_whole_does_not_end,
+    a_turn_ends_whatever_a_runner_calls_its_failure,
     of_many_ends_at_once_one_counts,
     a_conversation_goes_on_after_a_turn_ended,
 ]);
@@ -157,6 +158,20 @@ async fn a_turn_that_cannot_end_whole_does_not_end(store: Store) {
     assert_eq!(store.open_turns().await.unwrap(), from_ref(&row));
     assert_eq!(store.messages(&chat, None, 9).await.unwrap().len(), 1);
     assert_eq!(store.events_after(row.id.as_str(), 0, 9).await.unwrap(), [event(1, "text")]);
+}
+
+async fn a_turn_ends_whatever_a_runner_calls_its_failure(store: Store) {
+    store.create_conversation(&conversation(1, 0)).await.unwrap();
+    let chat = chat(1);
+    let row = begun(&store, &chat, 1).await;
+    let odd = Some("o\0dd".to_owned());
+    let end = TurnEnd { state: TurnState::Failed, code: odd.clone(), error: odd, ..end(60) };
+    assert!(store.finish_turn(&row.id, &end, &answer(&chat, 1), &[]).await.unwrap());
+    let ended = store.turn("red", &row.id).await.unwrap().unwrap();
+    assert_eq!(
+        (ended.code.as_deref(), ended.error.as_deref()),
+        (Some("o\u{FFFD}dd"), Some("o\u{FFFD}dd"))
+    );
 }
 
 async fn of_many_ends_at_once_one_counts(store: Store) {

@@ -137,12 +137,15 @@ impl Intake {
         let problem = match outcome {
             Ok(()) => match self.commit().await {
                 Ok(rows) => return Ok(rows),
-                Err(CommitError::Unknown(err)) => return Err(err.into()),
+                Err(CommitError::Unknown(err)) => {
+                    self.take_back_unseen().await;
+                    return Err(err.into());
+                }
                 Err(CommitError::Refused(problem)) => problem,
             },
             Err(problem) => problem,
         };
-        self.take_back().await;
+        self.take_back(self.taken.iter().collect()).await;
         Err(problem)
     }
 
@@ -159,8 +162,11 @@ impl Intake {
         }
         let committed = self.workspace.store.commit_files(&files).await;
         let rows = committed.map_err(|err| match err {
-            StoreError::Busy | StoreError::Full => CommitError::Refused(err.into()),
-            StoreError::Database(_) | StoreError::Damaged { .. } => CommitError::Unknown(err),
+            StoreError::Full => CommitError::Refused(err.into()),
+            // A connection that broke off counts as busy too.
+            StoreError::Busy | StoreError::Database(_) | StoreError::Damaged { .. } => {
+                CommitError::Unknown(err)
+            }
         })?;
         if rows.len() < self.taken.len() {
             // The conversation was deleted, or housekeeping came first.
@@ -170,11 +176,26 @@ impl Intake {
         Ok(rows)
     }
 
+    /// The same after a commit that may have happened: the blob of a file that
+    /// can be seen stays.
+    async fn take_back_unseen(&self) {
+        let ids: Vec<FileId> = self.taken.iter().map(|taken| taken.id.clone()).collect();
+        match self.workspace.store.give_up_reserved(&ids, clock::now()).await {
+            Ok(unseen) => {
+                let taken = self.taken.iter().filter(|taken| unseen.contains(&taken.id));
+                self.take_back(taken.collect()).await;
+            }
+            Err(err) => {
+                tracing::warn!(files = ids.len(), cause = %err, "an upload is left for later");
+            }
+        }
+    }
+
     /// Removes what nobody has seen. What cannot be removed now stays invisible,
     /// and housekeeping tries again.
-    async fn take_back(&self) {
+    async fn take_back(&self, unseen: Vec<&Taken>) {
         let mut gone = Vec::new();
-        for taken in &self.taken {
+        for taken in unseen {
             match self.workspace.blobs.delete(&taken.storage_key).await {
                 Ok(()) => gone.push(taken.id.clone()),
                 Err(err) => {
@@ -220,8 +241,7 @@ impl Intake {
 enum CommitError {
     /// They did not, for certain.
     Refused(Problem),
-    /// The database broke off, and they may have. What has not, housekeeping
-    /// removes.
+    /// The database broke off, and they may have.
     Unknown(StoreError),
 }
 

@@ -121,7 +121,6 @@ impl Book {
     /// terminating event are there together or not at all. Asks the store until
     /// it has them.
     pub(super) async fn finish(&mut self, pending: Pending, ending: &Ending) {
-        let mut last = self.number(&pending);
         for (event, _) in &pending {
             self.fold.add(event);
         }
@@ -133,11 +132,10 @@ impl Book {
                 (TurnState::Failed, Some(code.clone()), Some(message.clone()))
             }
         };
-        let seq = self.seq + last.len() as u64 + 1;
         let data = done(state, &message, code.as_deref(), error.as_deref());
-        last.push(StreamEvent { seq, kind: DONE.to_owned(), data, upstream: None });
         let end = TurnEnd { state, code, error, at };
         let id = self.row.id.clone();
+        let mut last = self.last_events(&pending, &data);
         let mut attempt = 0;
         while let Err(err) = self.store.finish_turn(&id, &end, &message, &last).await {
             attempt += 1;
@@ -147,8 +145,13 @@ impl Book {
                 return self.leave();
             }
             pause(attempt).await;
+            // Their numbers are taken when events are there that were given up.
+            if let Ok(Some((seq, _))) = self.store.last_event(id.as_str()).await {
+                self.seq = self.seq.max(seq);
+                last = self.last_events(&pending, &data);
+            }
         }
-        self.seq = seq;
+        self.seq += last.len() as u64;
         self.live.publish(Progress::Ended);
         tracing::info!(turn.id = %id, state = state.name(), "turn {id} {}", state.name());
     }
@@ -156,6 +159,15 @@ impl Book {
     /// Leaves the turn to the next server.
     pub(super) fn leave(&self) {
         self.live.publish(Progress::Left);
+    }
+
+    /// What is pending, and the terminating event behind it.
+    fn last_events(&self, pending: &Pending, done: &str) -> Vec<StreamEvent> {
+        let mut last = self.number(pending);
+        let seq = self.seq + last.len() as u64 + 1;
+        let (kind, data) = (DONE.to_owned(), done.to_owned());
+        last.push(StreamEvent { seq, kind, data, upstream: None });
+        last
     }
 
     fn number(&self, pending: &Pending) -> Vec<StreamEvent> {

@@ -80,13 +80,11 @@ impl Driver {
             Verdict::End(ending) => self.end(Vec::new(), &ending, Run::MayLive).await,
             Verdict::Leave => self.book.leave(),
         }
-        self.workspace.turns.strike(&self.book.row().id);
     }
 
     /// Ends the turn without having listened.
     pub(super) async fn give_up(mut self, ending: &Ending) {
         self.end(Vec::new(), ending, Run::MayLive).await;
-        self.workspace.turns.strike(&self.book.row().id);
     }
 
     async fn end(&mut self, pending: Pending, ending: &Ending, run: Run) {
@@ -312,6 +310,13 @@ impl Driver {
                 None => return Ok(Files { files }),
             }
         }
+    }
+}
+
+/// However the driver ends, nobody waits for it afterwards.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.workspace.turns.strike(&self.book.row().id);
     }
 }
 

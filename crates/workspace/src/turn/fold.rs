@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use wire::run::{MESSAGE_LIMIT, NOTE_LIMIT, Progress, StepId};
 
 use super::event::{Ending, FileInfo, Piece, Step, TurnEvent};
+use crate::depth::is_too_deep;
 
 /// Bytes of a message's blocks.
 const LIMIT: usize = 4 << 20;
@@ -214,9 +215,10 @@ impl Fold {
         block.error = error;
     }
 
-    /// The value, or that it was too large.
+    /// The value, or that it was too large or too deep.
     fn bounded(&mut self, value: &Value) -> Value {
-        if self.take(size(value)) { value.clone() } else { json!({"truncated": true}) }
+        let fits = !is_too_deep(value) && self.take(size(value));
+        if fits { value.clone() } else { json!({"truncated": true}) }
     }
 
     fn push(&mut self, block: Block) {

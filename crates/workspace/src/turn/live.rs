@@ -57,9 +57,19 @@ impl Turns {
         live
     }
 
-    /// Removes a turn that has no driver any more.
+    /// Removes a turn that has no driver any more. Whoever waits for one that
+    /// never came to its end is told that nothing more comes from here.
     pub(super) fn strike(&self, id: &TurnId) {
-        self.list().remove(id);
+        let struck = self.list().remove(id);
+        if let Some(live) = struck {
+            live.progress.send_if_modified(|progress| {
+                let going = matches!(progress, Progress::Going(_));
+                if going {
+                    *progress = Progress::Left;
+                }
+                going
+            });
+        }
     }
 
     /// The turn, if it runs here.
@@ -67,9 +77,10 @@ impl Turns {
         self.list().get(id).cloned()
     }
 
-    /// The turn of a conversation that runs here.
-    pub(crate) fn of_chat(&self, chat: &ChatId) -> Option<Arc<LiveTurn>> {
-        self.list().values().find(|live| live.chat == *chat).cloned()
+    /// The turn of a conversation that runs here, and others that want to begin
+    /// and will find it in their way.
+    pub(crate) fn of_chat(&self, chat: &ChatId) -> Vec<Arc<LiveTurn>> {
+        self.list().values().filter(|live| live.chat == *chat).cloned().collect()
     }
 
     fn list(&self) -> std::sync::MutexGuard<'_, HashMap<TurnId, Arc<LiveTurn>>> {
@@ -78,8 +89,8 @@ impl Turns {
 }
 
 impl LiveTurn {
-    /// Stops the turn and waits until its end is in the store. The first reason
-    /// counts.
+    /// Stops the turn and waits until its end is in the store, or it turns out
+    /// that it has no driver. The first reason counts.
     pub(crate) async fn stop(&self, why: Stop) {
         self.order.send_if_modified(|order| {
             let first = order.is_none();
@@ -106,5 +117,28 @@ impl LiveTurn {
 
     pub(super) fn publish(&self, progress: Progress) {
         self.progress.send_replace(progress);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::workspace::{ChatId, TurnId};
+
+    use super::{Progress, Stop, Turns};
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_turn_that_never_came_to_be() {
+        let (turns, chat) = (Turns::default(), ChatId::from_random([1; 15]));
+        let ids = [1, 2].map(|byte| TurnId::from_random([byte; 15]));
+        let [driven, refused] = ids.each_ref().map(|id| turns.enroll(id, &chat));
+        assert_eq!(turns.of_chat(&chat).len(), 2);
+        driven.publish(Progress::Ended);
+        let waiting = tokio::spawn(async move { refused.stop(Stop::Deleted).await });
+        for id in &ids {
+            turns.strike(id);
+        }
+        waiting.await.unwrap();
+        // One that has ended stays so.
+        assert_eq!(*driven.progress().borrow(), Progress::Ended);
     }
 }

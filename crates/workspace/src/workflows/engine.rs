@@ -69,7 +69,7 @@ async fn run(
         let message = format!("the stream cannot be written: {err}");
         End::Failed(Failure::new(Problem::from(err).code(), message))
     });
-    let last_words = [journal.last_words(end.line(&row.id))];
+    let mut last_words = [journal.last_words(end.line(&row.id))];
     let booked = end.booked();
     while let Err(err) = workspace.store.finish_execution(&row.id, &booked, &last_words).await {
         tracing::error!(execution.id = %row.id, "the end of {} cannot be stored: {err}", row.id);
@@ -79,6 +79,10 @@ async fn run(
             return;
         }
         tokio::time::sleep(PAUSE).await;
+        // Their number is taken when a line is there that was given up.
+        if journal.look_back().await.is_ok() {
+            last_words = [journal.last_words(end.line(&row.id))];
+        }
     }
     journal.close();
 }

@@ -17,7 +17,10 @@ use axum::{
 use chrono::{DateTime, Utc};
 use store::{ExecutionRow, ExecutionState, Shelf};
 use utoipa_axum::{router::OpenApiRouter, routes};
-use wire::workspace::{ExecutionId, FileId, ResourceId, ResourceKind};
+use wire::{
+    Code,
+    workspace::{ExecutionId, FileId, ResourceId, ResourceKind},
+};
 
 use super::{check::check, engine, follow::Follower, graph::Graph};
 use crate::{
@@ -97,23 +100,32 @@ async fn execute_workflow(
         started_at: clock::now(),
         ended_at: None,
     };
-    let (id, workflow_id) = (row.id.clone(), row.workflow_id.clone());
-    let live = engine::begin(&workspace, row, plan).await?;
-    if wants_json(&headers) {
-        let started = StartedExecution {
-            stream_url: format!("/api/workspace/executions/{id}/stream"),
-            execution_id: id.to_string(),
-            workflow_id: workflow_id.to_string(),
-            state: ExecutionState::Running.name(),
+    // A task of its own: a caller that goes away in between leaves no row behind
+    // that nobody carries out. Its answer is dropped then, which is a hang-up.
+    let tasks = workspace.tasks.clone();
+    let beginning = tasks.spawn(async move {
+        let (id, workflow_id) = (row.id.clone(), row.workflow_id.clone());
+        let live = engine::begin(&workspace, row, plan).await?;
+        if wants_json(&headers) {
+            let started = StartedExecution {
+                stream_url: format!("/api/workspace/executions/{id}/stream"),
+                execution_id: id.to_string(),
+                workflow_id: workflow_id.to_string(),
+                state: ExecutionState::Running.name(),
+            };
+            return Ok((StatusCode::ACCEPTED, Json(started)).into_response());
+        }
+        let follower = Follower::new(&workspace, &owner, &id, 0);
+        let follower = match execute.on_disconnect {
+            HangUp::Cancel => follower.for_caller(live.cancel),
+            HangUp::Continue => follower,
         };
-        return Ok((StatusCode::ACCEPTED, Json(started)).into_response());
-    }
-    let follower = Follower::new(&workspace, &owner, &id, 0);
-    let follower = match execute.on_disconnect {
-        HangUp::Cancel => follower.for_caller(live.cancel),
-        HangUp::Continue => follower,
-    };
-    Ok(follower.answer())
+        Ok(follower.answer())
+    });
+    beginning.await.unwrap_or_else(|panic| {
+        let message = "the execution could not be started";
+        Err(Problem::new(Code::Internal, message).caused_by(panic))
+    })
 }
 
 /// List executions, the newest first

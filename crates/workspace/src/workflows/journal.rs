@@ -54,6 +54,14 @@ impl Journal {
         own(self.last + 1, line)
     }
 
+    /// Asks the store how far the stream is: a write that failed may have
+    /// happened, when it was the answer that was lost.
+    pub(super) async fn look_back(&mut self) -> Result<(), StoreError> {
+        let stored = self.store.last_event(&self.stream).await?;
+        self.last = stored.map_or(self.last, |(last, _)| last.max(self.last));
+        Ok(())
+    }
+
     /// The last words are stored: nothing follows.
     pub(super) fn close(self) {
         self.progress.send_replace(Progress { last: self.last + 1, ended: true });
@@ -66,6 +74,9 @@ impl Journal {
         let mut tries = 1;
         // An agent's hours of work are worth a wait for a database that is busy.
         while let Err(err) = self.store.append_events(&self.stream, &events).await {
+            if self.look_back().await.is_ok() && self.last >= last {
+                break;
+            }
             if !matches!(err, StoreError::Busy) || tries == TRIES {
                 return Err(err);
             }

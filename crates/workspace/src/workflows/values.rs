@@ -16,6 +16,7 @@ use std::{collections::HashMap, fmt};
 use serde_json::{Map, Value};
 
 use super::graph::is_block_id;
+use crate::depth::{DEEPEST, is_too_deep};
 
 /// Bytes that the templates of one input may grow to.
 pub(crate) const FILLED_LIMIT: usize = 1 << 20;
@@ -93,6 +94,9 @@ pub(crate) enum FillError {
     /// The references are filled with too much.
     #[error("is larger than {FILLED_LIMIT} bytes once its references are filled in")]
     TooLarge,
+    /// The references are filled with something that goes too deep.
+    #[error("has more than {DEEPEST} levels once its references are filled in")]
+    TooDeep,
 }
 
 impl Template {
@@ -273,7 +277,8 @@ impl Pattern {
 
     /// With every reference filled in.
     pub(crate) fn value(&self, values: &Values) -> Result<Value, FillError> {
-        self.within(values, &mut Room::default())
+        let filled = self.within(values, &mut Room::default())?;
+        if is_too_deep(&filled) { Err(FillError::TooDeep) } else { Ok(filled) }
     }
 
     fn within(&self, values: &Values, room: &mut Room) -> Result<Value, FillError> {

@@ -2,6 +2,7 @@
 
 mod double;
 mod server;
+mod trouble;
 
 use reqwest::Method;
 use serde_json::{Value, json};

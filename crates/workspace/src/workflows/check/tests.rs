@@ -70,7 +70,7 @@ fn the_shape_is_told_by_its_path() {
         (with("/blocks/2/type", json!("agent")), "blocks[2].type"),
         (with("/blocks/2", json!({ "id": "x", "type": "start", "input": {} })), "blocks[2].input"),
         (with("/blocks/2/inputs", json!([])), "blocks[2].inputs"),
-        (with("/edges/1", json!({ "from": "start" })), "edges[1]"),
+        (with("/edges/1", json!({ "from": "start" })), "edges[1].to"),
         (with("/environment/variables", json!({ "A": 1 })), "environment.variables.A"),
     ] {
         let problem = body::parse::<NewWorkflow>(body.to_string().as_bytes()).unwrap_err();

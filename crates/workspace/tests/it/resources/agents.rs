@@ -24,7 +24,10 @@ async fn an_agent_is_made_listed_replaced_and_taken_away() {
     let (_, page) = place.get(&next).await;
     assert_eq!((&page["items"][0]["id"], &page["nextCursor"]), (&json!(other), &Value::Null));
     refused(&place.get("/api/agents?limit=0").await, 400, "invalid_argument", "limit");
-    refused(&place.get("/api/agents?cursor=x").await, 400, "invalid_argument", "cursor");
+    for cursor in ["x", "1.x", "1.%00"] {
+        let page = place.get(&format!("/api/agents?cursor={cursor}")).await;
+        refused(&page, 400, "invalid_argument", "cursor");
+    }
 
     let sent = json!({"name": "Other", "systemPrompt": "x"});
     refused(&place.ask(Method::PUT, &path, sent).await, 409, "name_taken", "name");

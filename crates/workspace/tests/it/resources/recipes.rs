@@ -235,5 +235,11 @@ async fn a_sandbox_changes_a_workflow_but_not_where_its_agents_run() {
     let moved = ask(Method::PUT, &path, &graph("changed", foreign, None)).await;
     refused(&moved, 403, "permission_denied", "blocks.one.inputs.sandboxUrl");
     assert_eq!(ask(Method::PUT, &path, &graph("without", None, None)).await.0, 200);
+    // Where a reference says it, a sandbox changes nothing that it may refer to.
+    let asked = graph("y", Some("{{start.runner}}"), None);
+    let changed = place.ask(Method::PUT, &path, asked.clone()).await;
+    assert_eq!(changed.0, 200, "{}", changed.1);
+    let again = ask(Method::PUT, &path, &asked).await;
+    refused(&again, 403, "permission_denied", "blocks.one.inputs.sandboxUrl");
     place.end().await;
 }
