@@ -204,7 +204,9 @@ def test_a_failed_turn_is_told_stored_and_can_be_followed_by_another(api):
 
 def test_conversations_are_made_listed_renamed_and_deleted(api):
     chats = [api.conversation(title=f"number {number}") for number in range(5)]
-    assert [chat["id"] for chat in api.every("/api/assistant/conversations", limit=2)] == chats[::-1]
+    listed = api.every("/api/assistant/conversations", limit=2)
+    newest = sorted(listed, key=lambda chat: (chat["updatedAt"], chat["id"]), reverse=True)
+    assert listed == newest and {chat["id"] for chat in listed} == set(chats)
     path = f"/api/assistant/conversations/{chats[0]}"
     api.call("PUT", path, {"title": "renamed"}).expect(200)
     assert api.get(path)["title"] == "renamed"

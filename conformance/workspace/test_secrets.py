@@ -88,7 +88,8 @@ def test_no_secret_lies_in_the_open(host, database, request):
         title = "an open word " + secrets.token_hex(8)
         chat = api.conversation(agentId=agent, title=title)
         api.upload(chat, ("a.txt", b"x"))
-        done = api.say(shell("test -n \"$TOKEN\" && mkdir -p assets && echo made > assets/b.txt"), chat).whole()
+        command = 'test -n "$TOKEN" && mkdir -p assets && echo made > assets/b.txt'
+        done = api.say(shell(command), chat).whole()
         assert done["status"] == "succeeded" and len(api.bag(chat)) == 2, done
         inputs = {"agent": agent, "prompt": "x", "sandboxUrl": runner.url}
         flow = {

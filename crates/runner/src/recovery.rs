@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 
 use chrono::Utc;
 use sandbox::Sandbox;
-use store::{OnDisconnect, RunEnd, RunRow, RunState};
+use store::{OnDisconnect, RunEnd, RunRow, RunState, StoreError};
 use wire::run::{ErrorCode, RunId, Terminal};
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     office::Office,
     opening,
     run::Run,
+    starting::RUN_ID,
 };
 
 impl Office {
@@ -28,7 +29,24 @@ impl Office {
         for row in rows {
             self.take_up(row).await;
         }
+        if let Err(err) = self.end_unbooked().await {
+            tracing::error!("sandboxes of former runs could not be read: {err}");
+        }
         self.sweep().await;
+    }
+
+    /// Ends sandboxes that were made for a run which was never booked: the
+    /// server was killed in between, so nobody was told of it.
+    async fn end_unbooked(&self) -> Result<(), StoreError> {
+        for row in self.store.living_sandboxes().await? {
+            let run = row.metadata.get(RUN_ID).and_then(|id| RunId::parse(id).ok());
+            let (Some(run), Some(sandbox)) = (run, self.sandboxes.get(&row.id)) else { continue };
+            if self.store.run(&run).await?.is_none() {
+                tracing::info!(sandbox.id = %row.id, "sandbox {} has no run, and ends", row.id);
+                sandbox.kill().await;
+            }
+        }
+        Ok(())
     }
 
     async fn take_up(self: &Arc<Office>, row: RunRow) {

@@ -25,6 +25,9 @@ const MARGIN_SECONDS: u64 = 60;
 /// How much of a prompt is kept to recognise a run by.
 const PROMPT_HEAD: usize = 200;
 
+/// The label of a run's sandbox that names the run.
+pub(crate) const RUN_ID: &str = "run_id";
+
 /// Why a run was not started. Nothing of it is left then.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DispatchError {
@@ -94,7 +97,7 @@ impl Office {
             team: team.clone(),
             template: dispatch.template.clone(),
             lifetime: Lifetime::for_new(i64::try_from(seconds).unwrap_or(i64::MAX))?,
-            metadata: BTreeMap::from([("run_id".to_owned(), id.to_string())]),
+            metadata: BTreeMap::from([(RUN_ID.to_owned(), id.to_string())]),
             envs: BTreeMap::new(),
             network: None,
         };

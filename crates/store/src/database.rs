@@ -82,33 +82,44 @@ macro_rules! transaction {
         match &$store.pool {
             // Taken at once: a reader that becomes a writer later may find the
             // database changed beneath it, and SQLite then fails without waiting.
-            $crate::database::Pool::Sqlite(pool) => {
-                $crate::database::transaction!(
-                    @run pool.begin_with("BEGIN IMMEDIATE"), $transaction, $work
-                )
-            }
-            $crate::database::Pool::Postgres(pool) => {
-                $crate::database::transaction!(@run pool.begin(), $transaction, $work)
-            }
+            $crate::database::Pool::Sqlite(pool) => $crate::database::transaction!(
+                @run pool, |connection| connection.begin_with("BEGIN IMMEDIATE"), $transaction, $work
+            ),
+            $crate::database::Pool::Postgres(pool) => $crate::database::transaction!(
+                @run pool, |connection| connection.begin(), $transaction, $work
+            ),
         }
     };
-    (@run $begin:expr, $transaction:ident, $work:block) => {
-        match $begin.await {
+    (@run $pool:ident, |$connection:ident| $begin:expr, $transaction:ident, $work:block) => {
+        match $pool.acquire().await {
             Err(error) => Err($crate::database::StoreError::from(error).into()),
-            Ok(mut begun) => {
-                let $transaction = &mut begun;
-                match async { $work }.await {
-                    Ok(value) => match begun.commit().await {
-                        Ok(()) => Ok(value),
-                        Err(error) => Err($crate::database::StoreError::from(error).into()),
-                    },
-                    Err(error) => {
-                        // Where this fails the connection is gone, and the
-                        // database rolls back by itself.
-                        let _ = begun.rollback().await;
-                        Err(error)
+            Ok(mut $connection) => {
+                use sqlx::Connection as _;
+                // A database that ended the transaction by itself, because its
+                // disk is full, has none to roll back. The connection thinks
+                // that it is still in one, so nobody gets it again.
+                let (outcome, broken) = match $begin.await {
+                    Err(error) => (Err($crate::database::StoreError::from(error).into()), false),
+                    Ok(mut begun) => {
+                        let $transaction = &mut begun;
+                        match async { $work }.await {
+                            Ok(value) => match begun.commit().await {
+                                Ok(()) => (Ok(value), false),
+                                Err(error) => {
+                                    (Err($crate::database::StoreError::from(error).into()), true)
+                                }
+                            },
+                            Err(error) => {
+                                let broken = begun.rollback().await.is_err();
+                                (Err(error), broken)
+                            }
+                        }
                     }
+                };
+                if broken {
+                    $connection.close_on_drop();
                 }
+                outcome
             }
         }
     };
