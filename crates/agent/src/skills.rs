@@ -3,13 +3,13 @@
 //! The model is told their names, what they are for and where they are, and
 //! reads the rest when it needs it. Fetching and unpacking is in the bootstrap.
 
-mod front_matter;
-
 use std::{
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
 };
+
+use wire::agent::name_and_description;
 
 use crate::session::Skill;
 
@@ -58,7 +58,7 @@ pub(crate) fn instructions(bundles: &[Bundle]) -> String {
 impl Bundle {
     fn open(skill: &Skill) -> Bundle {
         let head = head(&skill.directory.join("SKILL.md"));
-        let (name, description) = front_matter::name_and_description(&head);
+        let (name, description) = name_and_description(&head);
         let name = if skill.name.is_empty() {
             name.unwrap_or(skill.id.clone())
         } else {

@@ -55,7 +55,7 @@ impl Fault {
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         if self.status.is_server_error() {
-            let cause = self.cause.as_deref().map(chain).unwrap_or_default();
+            let cause = self.cause.as_deref().map_or_else(String::new, |cause| chain(cause));
             tracing::error!(code = self.code.name(), cause, "{}", self.message);
         }
         let body = RestError { code: self.status.as_u16(), message: self.message };
@@ -67,7 +67,8 @@ impl IntoResponse for Fault {
     }
 }
 
-fn chain(error: &(dyn Error + Send + Sync)) -> String {
+/// An error and everything that led to it, for the log.
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -9,7 +9,7 @@ mod requests;
 mod serve;
 
 pub use auth::{Caller, Keys, Team};
-pub use fault::Fault;
+pub use fault::{Fault, chain};
 pub use json::{Body, Query};
 pub use metrics::{Exposition, Histogram};
 pub use requests::{RequestCounts, log_requests};

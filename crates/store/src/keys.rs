@@ -234,11 +234,11 @@ impl KeyRow {
 }
 
 fn random_id() -> String {
-    format!("key_{}", hexadecimal(&rand::random::<[u8; 6]>()))
+    format!("key_{}", wire::hex(&rand::random::<[u8; 6]>()))
 }
 
 fn random_key() -> Secret<String> {
-    Secret::new(format!("{PREFIX}{}", hexadecimal(&rand::random::<[u8; 20]>())))
+    Secret::new(format!("{PREFIX}{}", wire::hex(&rand::random::<[u8; 20]>())))
 }
 
 fn hash(key: &str) -> Vec<u8> {
@@ -253,12 +253,6 @@ fn hint(key: &str) -> String {
     let skipped = key.chars().count().saturating_sub(end);
     let last: String = key.chars().skip(skipped).collect();
     format!("{first}…{last}")
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |four: u8| char::from(DIGITS[usize::from(four & 15)]);
-    bytes.iter().flat_map(|b| [digit(b >> 4), digit(*b)]).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! field that says `null` counts as one that is missing.
 
 mod config;
+mod front_matter;
 mod skill;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use config::{
     AgentConfig, AssetsRef, Caller, Content, HarnessRef, McpServer, Message, ModelConfig, Part,
     Provider, Role, ScriptedCall, ScriptedRound, WorkspaceRef,
 };
+pub use front_matter::name_and_description;
 pub use skill::{BadSkill, SkillId, SkillRef, SkillVersion};
 
 /// Everything an agent is given, as one JSON document on its standard input.

@@ -10,7 +10,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use http_kit::Fault;
+use http_kit::{Fault, chain};
 use serde::Serialize;
 use store::StoreError;
 use utoipa::ToSchema;
@@ -102,7 +102,7 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         if self.status.is_server_error() {
-            let cause = self.cause.as_deref().map(chain).unwrap_or_default();
+            let cause = self.cause.as_deref().map_or_else(String::new, |cause| chain(cause));
             tracing::error!(code = self.code, cause, "{}", self.message);
         }
         let Problem { status, code, message, field, .. } = self;
@@ -129,14 +129,4 @@ impl From<StoreError> for Problem {
         };
         Problem::new(code, err.to_string()).with_code(name).with_status(status).caused_by(err)
     }
-}
-
-fn chain(error: &(dyn Error + Send + Sync)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

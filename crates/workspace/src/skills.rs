@@ -8,7 +8,6 @@
 mod built_in;
 mod bundle;
 mod folder;
-mod front_matter;
 mod routes;
 mod unpack;
 mod upload;

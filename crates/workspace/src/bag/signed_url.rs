@@ -1,8 +1,6 @@
 //! The bag as a zip behind a signed address: an agent fetches it before it has
 //! any token left, so the address itself is what it may do, for a short time.
 
-use std::error::Error;
-
 use axum::{
     body::Body,
     extract::State,
@@ -11,6 +9,7 @@ use axum::{
 };
 use chrono::SubsecRound;
 use futures_util::TryStreamExt;
+use http_kit::chain;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -149,14 +148,4 @@ async fn all_files(
             return Ok(files);
         }
     }
-}
-
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

@@ -8,13 +8,12 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use wire::agent::{BadSkill, SkillVersion};
+use wire::agent::{BadSkill, SkillVersion, name_and_description};
 use zip::{CompressionMethod, DateTime, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
 use super::{
     INSTRUCTIONS,
     folder::{BYTES, BadPath, Folder},
-    front_matter,
 };
 
 /// Most bytes of a `SKILL.md` that are looked at for its front matter.
@@ -75,7 +74,7 @@ pub(super) fn pack(folder: Folder) -> Result<Bundle, BundleError> {
         let mut head = Vec::new();
         folder.open(entry)?.take(HEAD).read_to_end(&mut head)?;
         if entry.path == INSTRUCTIONS {
-            words = front_matter::name_and_description(&String::from_utf8_lossy(&head));
+            words = name_and_description(&String::from_utf8_lossy(&head));
         }
         writer.start_file(&entry.path, options(entry.size, &head))?;
         io::copy(&mut folder.open(entry)?, &mut writer)?;

@@ -1,13 +1,14 @@
 //! `name` and `description` of a `SKILL.md`, from the YAML at its beginning.
 //!
 //! Only what skills use is understood: plain and quoted texts, and texts over
-//! several lines after `>` or `|`. The agent reads the same in the same way.
+//! several lines after `>` or `|`. Anything else is left out. Who stores a skill
+//! and who runs it read it here, so that both give it the same name.
 
-/// Longest description.
+/// Longest text of a field.
 const CHARS: usize = 1024;
 
 /// The two fields, each if it is there.
-pub(super) fn name_and_description(head: &str) -> (Option<String>, Option<String>) {
+pub fn name_and_description(head: &str) -> (Option<String>, Option<String>) {
     let mut lines = head.trim_start_matches('\u{feff}').lines();
     if lines.next().map(str::trim_end) != Some("---") {
         return (None, None);
@@ -51,16 +52,39 @@ mod tests {
     #[track_caller]
     fn check(head: &str, name: Option<&str>, description: Option<&str>) {
         let (found_name, found_description) = name_and_description(head);
-        let found = (found_name.as_deref(), found_description.as_deref());
-        assert_eq!(found, (name, description), "{head}");
+        assert_eq!(
+            (found_name.as_deref(), found_description.as_deref()),
+            (name, description),
+            "{head}"
+        );
     }
 
     #[test]
-    fn the_usual_front_matter_is_read_and_anything_else_is_left() {
-        check("---\nname: pdf\ndescription: Reads: all.\n---\n#", Some("pdf"), Some("Reads: all."));
-        check("---\r\nname: \"p\\\"f\"\r\n---\r\n", Some("p\"f"), None);
+    fn the_usual_front_matter_is_read() {
+        check(
+            "---\nname: pdf\ndescription: Reads PDFs: all of them.\n---\n# PDF",
+            Some("pdf"),
+            Some("Reads PDFs: all of them."),
+        );
+        check(
+            "---\r\nname: \"p\\\"f\"\r\ndescription: 'it''s'\r\n---\r\n",
+            Some("p\"f"),
+            Some("it's"),
+        );
+        check(
+            "---\ndescription: >-\n  One\n  two.\n\n  Three.\nlicense: MIT\nname: x\n---\n",
+            Some("x"),
+            Some("One two. Three."),
+        );
         check("---\ndescription: >-\n  One\n  two.\nname: 'x'\n---\n", Some("x"), Some("One two."));
+        check("---\nname: x\ndescription: goes\n  on\n---\n", Some("x"), Some("goes on"));
+    }
+
+    #[test]
+    fn whatever_else_is_there_gives_nothing() {
+        check("", None, None);
         check("# Title\nname: x\n", None, None);
         check("---\nnames: x\n---\nname: y\n", None, None);
+        check("---\nname:\ndescription:\n---\n", None, None);
     }
 }
