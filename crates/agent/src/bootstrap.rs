@@ -10,7 +10,7 @@ mod skills;
 
 use std::path::{Path, PathBuf};
 
-use wire::agent::{AgentConfig, AgentEnv, Bootstrap, Caller, Source};
+use wire::agent::{AgentConfig, AgentEnv, Bootstrap, Caller, Harness, Source};
 use wire::run::{ErrorCode, Level};
 
 use crate::emit::Emitter;
@@ -20,9 +20,6 @@ use crate::writeback::{self, Taker};
 
 pub(crate) use callback::reason;
 pub(crate) use setup::Background;
-
-/// The one harness that is ours.
-const BUILTIN: &str = "builtin";
 
 /// A session that can begin.
 pub(crate) struct Ready {
@@ -39,8 +36,22 @@ struct Home(PathBuf);
 
 /// Does everything that comes before the turn.
 pub(crate) async fn prepare(bootstrap: Bootstrap, out: &Emitter) -> Result<Ready, Failure> {
-    let Bootstrap { run_id, link, prompt, chat_id, source, workspace_dir, harness, limits } =
-        bootstrap;
+    let Bootstrap {
+        run_id,
+        link,
+        prompt,
+        chat_id,
+        source,
+        workspace_dir,
+        harness,
+        session_id,
+        bridge,
+        mut tools,
+        policy,
+        file_events,
+        code_mode,
+        limits,
+    } = bootstrap;
     out.log(Level::Info, format!("bootstrap of {run_id}"));
     let (env, config, upload) = match source {
         Source::Callbacks { otp_setup, otp_run, otp_upload } => {
@@ -50,7 +61,7 @@ pub(crate) async fn prepare(bootstrap: Bootstrap, out: &Emitter) -> Result<Ready
         }
         Source::Inline { env, config } => (env, *config, Some(Taker::Host)),
     };
-    check_harness(&harness)?;
+    let (harness, resume) = harness_of(harness, session_id, &config)?;
     check_caller(chat_id.as_deref(), &config)?;
     let home = Home::of_process();
     let workspace_dir = PathBuf::from(workspace_dir);
@@ -64,7 +75,24 @@ pub(crate) async fn prepare(bootstrap: Bootstrap, out: &Emitter) -> Result<Ready
     if let Some(assets) = &config.assets {
         bag::fetch(assets, &workspace_dir, &home, &limits, out).await?;
     }
-    let session = Session { link, prompt, config, variables, workspace_dir, skills, limits };
+    tools.extend(config.tools.iter().cloned());
+    let session = Session {
+        link,
+        prompt,
+        config,
+        variables,
+        home: home.0.clone(),
+        workspace_dir,
+        skills,
+        harness,
+        resume,
+        bridge,
+        tools,
+        policy,
+        file_events,
+        code_mode,
+        limits,
+    };
     let background = match env.setup_script.as_deref().map(str::trim) {
         None | Some("") => None,
         Some(script) => setup::run(script, &session, &home, out).await?,
@@ -72,12 +100,25 @@ pub(crate) async fn prepare(bootstrap: Bootstrap, out: &Emitter) -> Result<Ready
     Ok(Ready { session, upload, _background: background })
 }
 
-fn check_harness(harness: &str) -> Result<(), Failure> {
-    if harness == BUILTIN {
-        return Ok(());
+/// The dispatch says which harness runs and which session of it goes on; where
+/// it says nothing, the configuration does.
+fn harness_of(
+    dispatched: Option<Harness>,
+    session_id: Option<String>,
+    config: &AgentConfig,
+) -> Result<(Harness, Option<String>), Failure> {
+    let Some(configured) = &config.harness else {
+        return Ok((dispatched.unwrap_or_default(), session_id));
+    };
+    if let Some(harness) = dispatched {
+        return Ok((harness, session_id));
     }
-    let message = format!("harness `{harness}` is not in this version; use `{BUILTIN}`");
-    Err(Failure::new(ErrorCode::BadRequest, message))
+    let harness = Harness::parse(&configured.kind).ok_or_else(|| {
+        let names = Harness::ALL.map(Harness::name).join("`, `");
+        let message = format!("`harness.kind` is `{}`; known are `{names}`", configured.kind);
+        Failure::new(ErrorCode::BadRequest, message)
+    })?;
+    Ok((harness, session_id.or_else(|| configured.session_id.clone())))
 }
 
 /// The Assistant always has a conversation, and an Agents block never.
@@ -133,7 +174,9 @@ mod tests {
     use serde_json::{Value, json};
     use wire::run::ErrorCode;
 
-    use super::{check_caller, check_harness};
+    use wire::agent::Harness;
+
+    use super::{check_caller, harness_of};
 
     #[track_caller]
     fn check(chat_id: Option<&str>, config: Value, expected: Option<&str>) {
@@ -161,8 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn a_harness_that_is_not_here_is_said() {
-        assert!(check_harness("builtin").is_ok());
-        assert!(check_harness("codex").unwrap_err().message.contains("`codex`"));
+    fn the_dispatch_chooses_the_harness_before_the_configuration_does() {
+        let config = |harness: Value| serde_json::from_value(json!({"harness": harness})).unwrap();
+        let codex = config(json!({"kind": "codex", "session_id": "s"}));
+        let chosen = harness_of(None, None, &codex).unwrap();
+        assert_eq!(chosen, (Harness::Codex, Some("s".to_owned())));
+        let chosen = harness_of(Some(Harness::Opencode), None, &codex).unwrap();
+        assert_eq!(chosen, (Harness::Opencode, None));
+        assert_eq!(harness_of(None, None, &config(Value::Null)).unwrap().0, Harness::Builtin);
+        let failure = harness_of(None, None, &config(json!({"kind": "gemini"}))).unwrap_err();
+        assert!(failure.message.contains("`gemini`"), "{}", failure.message);
     }
 }

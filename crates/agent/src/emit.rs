@@ -60,6 +60,11 @@ impl Emitter {
         self.emit(Event::Log { level, message: message.into() });
     }
 
+    /// Writes what only one harness knows.
+    pub(crate) fn custom(&self, name: impl Into<String>, value: Value) {
+        self.emit(Event::Custom { name: name.into(), value });
+    }
+
     /// Begins a step.
     pub(crate) fn step(&self, name: impl Into<String>, args: Value) -> Step<'_> {
         let began = Instant::now();

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
-use wire::agent::{AgentConfig, AgentLimits};
+use wire::agent::{
+    AgentConfig, AgentLimits, CodeMode, FileEvents, Harness, HostTool, Policy, ToolBridge,
+};
 
 /// What a turn works with.
 #[derive(Debug)]
@@ -18,10 +20,26 @@ pub(crate) struct Session {
     pub(crate) config: AgentConfig,
     /// Environment of tools, recipes and the setup script.
     pub(crate) variables: Variables,
+    /// The home of the user we run as.
+    pub(crate) home: PathBuf,
     /// The directory to work in.
     pub(crate) workspace_dir: PathBuf,
     /// Skills on disk, in the order of the configuration.
     pub(crate) skills: Vec<Skill>,
+    /// What runs the loop.
+    pub(crate) harness: Harness,
+    /// The harness's own session that goes on.
+    pub(crate) resume: Option<String>,
+    /// Where the caller's tools are served.
+    pub(crate) bridge: ToolBridge,
+    /// The caller's tools.
+    pub(crate) tools: Vec<HostTool>,
+    /// What the agent may do on its own.
+    pub(crate) policy: Option<Policy>,
+    /// Whether changes of files are told.
+    pub(crate) file_events: FileEvents,
+    /// Whether the model may write programs that call tools.
+    pub(crate) code_mode: CodeMode,
     /// What may be fetched, sent and waited for.
     pub(crate) limits: AgentLimits,
 }
@@ -38,6 +56,28 @@ pub(crate) struct Skill {
 }
 
 impl Session {
+    /// A session that asks nothing of nobody.
+    #[cfg(test)]
+    pub(crate) fn for_test(home: &Path, workspace_dir: &Path) -> Session {
+        Session {
+            link: String::new(),
+            prompt: String::new(),
+            config: serde_json::from_value(serde_json::json!({})).unwrap(),
+            variables: Variables::default(),
+            home: home.to_owned(),
+            workspace_dir: workspace_dir.to_owned(),
+            skills: Vec::new(),
+            harness: Harness::Builtin,
+            resume: None,
+            bridge: ToolBridge { url: String::new(), bearer: wire::Secret::new(String::new()) },
+            tools: Vec::new(),
+            policy: None,
+            file_events: FileEvents::Off,
+            code_mode: CodeMode::Off,
+            limits: AgentLimits::STANDARD,
+        }
+    }
+
     /// A command in the working directory, with the variables of the session
     /// over the agent's own environment, which holds no secret. It dies with
     /// its handle.

@@ -29,6 +29,10 @@ use crate::{
 
 use fields::Fields;
 
+/// What the model reads of a call that the caller executes after this run.
+const DEFERRED: &str = "The caller executes this tool after this turn and brings the result \
+                        with the next message. Do not call it again; end your turn now.";
+
 /// All tools of one run.
 pub(crate) struct Toolbox<'a> {
     session: &'a Session,
@@ -214,6 +218,7 @@ pub(crate) fn told(outcome: &Outcome) -> String {
     };
     match outcome {
         Outcome::Succeeded { result, .. } => text(result),
+        Outcome::Deferred => DEFERRED.to_owned(),
         Outcome::Failed { error, result: None } => format!("error: {error}"),
         Outcome::Failed { error, result: Some(result) } => {
             json!({"error": error, "result": result}).to_string()

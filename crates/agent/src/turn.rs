@@ -92,7 +92,7 @@ impl Rounds<'_> {
         let outcome = self.toolbox.call(call).await;
         let content = tools::told(&outcome);
         let went = match &outcome {
-            Outcome::Succeeded { .. } => ToolOutcome::Succeeded,
+            Outcome::Succeeded { .. } | Outcome::Deferred => ToolOutcome::Succeeded,
             Outcome::Failed { .. } => ToolOutcome::Failed,
         };
         step.end(outcome);

@@ -88,8 +88,15 @@ mod tests {
         let mut ledger = Ledger::new();
         let run_id = RunId::from_random([1; 15]);
         let harness = "builtin".to_owned();
-        let started =
-            Event::Started { run_id, sandbox_id: None, harness, provider: None, model: None };
+        let started = Event::Started {
+            run_id,
+            sandbox_id: None,
+            harness,
+            provider: None,
+            model: None,
+            thread_id: None,
+            client_run_id: None,
+        };
         ledger.append(started, 1, &mut Vec::new()).unwrap();
         ledger
     }

@@ -17,13 +17,13 @@ use store::OnDisconnect;
 use tokio::net::UnixStream;
 use wire::{
     Secret,
-    agent::{AgentLimits, Bootstrap, Source},
+    agent::{AgentLimits, Bootstrap, CodeMode, FileEvents, Harness, Source, ToolBridge},
     run::RunId,
 };
 
 use crate::{
     attend::{self, Attendance},
-    dispatch::{Dispatch, HARNESS, Origin},
+    dispatch::{Dispatch, Origin},
     link::{BadConfig, BadTarget, Outbound, Terms, UnsealError, Upstreams},
     office::Office,
     run::Run,
@@ -109,7 +109,13 @@ pub(crate) async fn fresh(
         chat_id,
         source,
         workspace_dir: home.join(WORKSPACE).to_string_lossy().into_owned(),
-        harness: HARNESS.to_owned(),
+        harness: Some(Harness::Builtin),
+        session_id: None,
+        bridge: ToolBridge { url: format!("{}/tools", link.url()), bearer: Secret::new(String::new()) },
+        tools: Vec::new(),
+        policy: None,
+        file_events: FileEvents::Off,
+        code_mode: CodeMode::Off,
         limits: agent_limits,
     };
     let document = Secret::new(Bytes::from(serde_json::to_vec(&bootstrap)?));

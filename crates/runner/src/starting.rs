@@ -146,6 +146,8 @@ impl Office {
             harness: HARNESS.to_owned(),
             provider,
             model,
+            thread_id: dispatch.chat_id.clone(),
+            client_run_id: None,
         };
         let message = format!("Run {id} starts in sandbox {sandbox_id}");
         let mut ledger = Ledger::new();

@@ -7,7 +7,10 @@
 
 mod config;
 mod front_matter;
+mod harness;
+mod policy;
 mod skill;
+mod task;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +25,10 @@ pub use config::{
     Provider, Role, ScriptedCall, ScriptedRound, WorkspaceRef,
 };
 pub use front_matter::name_and_description;
+pub use harness::Harness;
+pub use policy::{Approval, Capabilities, CommandRules, Policy, Ruling};
 pub use skill::{BadSkill, SkillId, SkillRef, SkillVersion};
+pub use task::{CodeMode, FileEvents, HostTool, ToolBridge};
 
 /// Everything an agent is given, as one JSON document on its standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,8 +47,27 @@ pub struct Bootstrap {
     pub source: Source,
     /// The directory to work in.
     pub workspace_dir: String,
-    /// The harness that runs the loop.
-    pub harness: String,
+    /// The harness that runs the loop, if the dispatch says so; else the
+    /// configuration does.
+    #[serde(default)]
+    pub harness: Option<Harness>,
+    /// The harness's own session that goes on.
+    #[serde(default)]
+    pub session_id: Option<String>,
+    /// Where the caller's tools are served.
+    pub bridge: ToolBridge,
+    /// The tools of the dispatch; the configuration may name more.
+    #[serde(default)]
+    pub tools: Vec<HostTool>,
+    /// What the agent may do on its own; everything, if nobody says.
+    #[serde(default)]
+    pub policy: Option<Policy>,
+    /// Whether changes of files are told.
+    #[serde(default)]
+    pub file_events: FileEvents,
+    /// Whether the model may write programs that call tools.
+    #[serde(default)]
+    pub code_mode: CodeMode,
     /// What the agent may fetch, send and wait for.
     pub limits: AgentLimits,
 }

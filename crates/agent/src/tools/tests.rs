@@ -38,13 +38,9 @@ impl Desk {
         let variables =
             [("GREETING".to_owned(), "hello".to_owned()), ("HOME".to_owned(), home)].into();
         let session = Session {
-            link: String::new(),
-            prompt: String::new(),
-            config: serde_json::from_value(json!({})).unwrap(),
             variables: Variables::new(variables).unwrap(),
-            workspace_dir: workspace,
-            skills: Vec::new(),
             limits: AgentLimits { tool_result_bytes: 4096, ..AgentLimits::STANDARD },
+            ..Session::for_test(directory.path(), &workspace)
         };
         Desk { directory, session }
     }
@@ -72,7 +68,7 @@ impl Desk {
     async fn succeeds(&self, tool: &str, args: Value) -> Value {
         match self.call(tool, args).await {
             Outcome::Succeeded { result, truncated: false } => result,
-            other @ (Outcome::Succeeded { .. } | Outcome::Failed { .. }) => {
+            other @ (Outcome::Succeeded { .. } | Outcome::Failed { .. } | Outcome::Deferred) => {
                 panic!("{tool}: {other:?}")
             }
         }
@@ -82,6 +78,7 @@ impl Desk {
         match self.call(tool, args).await {
             Outcome::Failed { error, result } => (error, result),
             Outcome::Succeeded { result, .. } => panic!("{tool}: {result}"),
+            Outcome::Deferred => panic!("{tool} was deferred"),
         }
     }
 }

@@ -169,6 +169,9 @@ impl Screen {
                     Outcome::Succeeded { .. } => {
                         self.line(&format!("\x1b[32m✓\x1b[0m {what} {}", dim(&took)))?;
                     }
+                    Outcome::Deferred => {
+                        self.line(&format!("… {what} {}", dim("is left to the caller")))?;
+                    }
                     Outcome::Failed { error, .. } => {
                         let error = cut(&plain(&error));
                         self.line(&format!("\x1b[31m✗\x1b[0m {what} {} {error}", dim(&took)))?;

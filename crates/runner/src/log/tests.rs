@@ -16,6 +16,8 @@ fn entries(messages: &[&str]) -> Vec<RunEvent> {
         harness: "builtin".to_owned(),
         provider: None,
         model: None,
+        thread_id: None,
+        client_run_id: None,
     };
     ledger.append(started, 1, &mut out).unwrap();
     for message in messages {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{SkillRef, maybe_exposed, null_is_empty};
+use super::{HostTool, SkillRef, maybe_exposed, null_is_empty};
 use crate::{Secret, exposed};
 
 /// The definition of an agent, or of one turn of the Assistant.
@@ -38,6 +38,9 @@ pub struct AgentConfig {
     /// Attached MCP servers.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub mcp_servers: Vec<McpServer>,
+    /// The caller's own tools. Where they are executed stays outside.
+    #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<HostTool>,
     /// The bag, when it holds anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assets: Option<AssetsRef>,
@@ -162,7 +165,7 @@ pub struct ScriptedCall {
 }
 
 /// Something that was said before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// By whom.
     pub role: Role,
@@ -181,7 +184,7 @@ pub enum Role {
 }
 
 /// What was said: a text, or a list of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
     /// In one piece.
@@ -191,7 +194,7 @@ pub enum Content {
 }
 
 /// One part of what was said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
     /// A text.
@@ -199,16 +202,38 @@ pub enum Part {
         /// The text.
         text: String,
     },
+    /// A tool that the model called.
+    ToolCall {
+        /// The call.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Its arguments.
+        #[serde(default)]
+        args: Value,
+    },
+    /// What a tool returned. It is told to the model, so a user's message has it.
+    ToolResult {
+        /// The call.
+        id: String,
+        /// What it returned, as text.
+        content: String,
+    },
 }
 
 impl Content {
-    /// All of it in one piece.
+    /// The text of it in one piece; tools are left out.
     pub fn to_text(&self) -> String {
         match self {
             Content::Text(text) => text.clone(),
             Content::Parts(parts) => {
-                let texts: Vec<&str> =
-                    parts.iter().map(|Part::Text { text }| text.as_str()).collect();
+                let texts: Vec<&str> = parts
+                    .iter()
+                    .filter_map(|part| match part {
+                        Part::Text { text } => Some(text.as_str()),
+                        Part::ToolCall { .. } | Part::ToolResult { .. } => None,
+                    })
+                    .collect();
                 texts.join("\n")
             }
         }

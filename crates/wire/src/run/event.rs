@@ -57,6 +57,12 @@ pub enum Event {
         /// Which model answers.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         model: Option<String>,
+        /// The conversation it belongs to, by the caller's name for it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        thread_id: Option<String>,
+        /// The caller's own name for this run, if it chose one.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        client_run_id: Option<String>,
     },
     /// A free-form diagnostic, for traces.
     Log {
@@ -239,6 +245,9 @@ pub enum Outcome {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         result: Option<Value>,
     },
+    /// It is the caller's to execute once this run is over; the next run brings
+    /// what it returned.
+    Deferred,
 }
 
 /// What happened to a file.

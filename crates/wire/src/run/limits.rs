@@ -47,12 +47,22 @@ const LARGEST_INTEGER: u64 = (1 << 53) - 1;
 /// The event with everything in it bounded.
 pub(super) fn bounded(event: Event) -> Result<Event, Refusal> {
     Ok(match event {
-        Event::Started { run_id, sandbox_id, harness, provider, model } => Event::Started {
+        Event::Started {
+            run_id,
+            sandbox_id,
+            harness,
+            provider,
+            model,
+            thread_id,
+            client_run_id,
+        } => Event::Started {
             run_id,
             sandbox_id,
             harness: text(harness, NAME_LIMIT),
             provider: provider.map(|provider| text(provider, NAME_LIMIT)),
             model: model.map(|model| text(model, NAME_LIMIT)),
+            thread_id: thread_id.map(|id| text(id, NAME_LIMIT)),
+            client_run_id: client_run_id.map(|id| text(id, NAME_LIMIT)),
         },
         Event::Log { level, message } => Event::Log { level, message: text(message, NOTE_LIMIT) },
         Event::Text { message_id, delta } => Event::Text {
@@ -113,6 +123,7 @@ fn bounded_outcome(outcome: Outcome) -> Outcome {
             };
             Outcome::Failed { error: text(error, NOTE_LIMIT), result }
         }
+        Outcome::Deferred => Outcome::Deferred,
     }
 }
 

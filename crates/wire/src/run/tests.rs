@@ -35,6 +35,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             .prop_map(|(result, truncated)| Outcome::Succeeded { result, truncated }),
         (".{0,10}", prop::option::of(value()))
             .prop_map(|(error, result)| Outcome::Failed { error, result }),
+        Just(Outcome::Deferred),
     ]
 }
 
@@ -45,6 +46,8 @@ fn started() -> impl Strategy<Value = Event> {
         harness,
         provider: None,
         model: Some("m".into()),
+        thread_id: None,
+        client_run_id: None,
     })
 }
 

@@ -84,6 +84,7 @@ async fn assemble(
         chat_id,
         skills: skills.collect(),
         mcp_servers: agent.mcp_servers,
+        tools: Vec::new(),
         assets: None,
         harness: Some(HarnessRef { kind: HARNESS.to_owned(), session_id: None }),
         workspace: Some(WorkspaceRef {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::json;
+
 use super::{EnvelopeLine, Progress};
 use crate::run::{Event, Outcome, RunEvent, StepId};
 
@@ -73,5 +75,11 @@ fn ended(outcome: &Outcome, duration_ms: u64) -> Progress {
         Outcome::Failed { error, result: _ } => {
             Progress::Failed { error: error.clone(), duration_ms: Some(duration_ms) }
         }
+        // The seed's envelope has no word for it; the call itself went well.
+        Outcome::Deferred => Progress::Succeeded {
+            result: json!({"status": "deferred"}),
+            truncated: false,
+            duration_ms,
+        },
     }
 }

@@ -123,6 +123,8 @@ fn what_the_envelope_does_not_know_is_not_shown() {
             harness: "builtin".into(),
             provider: None,
             model: None,
+            thread_id: None,
+            client_run_id: None,
         },
         Event::Text { message_id: "m".into(), delta: "d".into() },
         Event::Reasoning { message_id: "m".into(), delta: "d".into() },

@@ -14,6 +14,8 @@ fn started() -> Event {
         harness: "builtin".into(),
         provider: None,
         model: None,
+        thread_id: None,
+        client_run_id: None,
     }
 }
 

@@ -47,6 +47,8 @@ fn the_beginning_has_golden_bytes() {
             harness: "builtin".into(),
             provider: Some("anthropic".into()),
             model: Some("m-1".into()),
+            thread_id: None,
+            client_run_id: None,
         },
         "\"type\":\"started\",\"run_id\":\"run_040g2081040g2081040g2081\",\"sandbox_id\":\"i1a2\",\
          \"harness\":\"builtin\",\"provider\":\"anthropic\",\"model\":\"m-1\"",
@@ -58,6 +60,8 @@ fn the_beginning_has_golden_bytes() {
             harness: "codex".into(),
             provider: None,
             model: None,
+            thread_id: None,
+            client_run_id: None,
         },
         "\"type\":\"started\",\"run_id\":\"run_040g2081040g2081040g2081\",\"harness\":\"codex\"",
     );
