@@ -79,8 +79,11 @@ def test_an_agent_is_told_all_that_it_was_given(player, turn):
         maxRounds=3,
         skillIds=[skill["id"]],
         mcpServerIds=[tools["id"]],
+        harness="opencode",
+        template="mine",
     )
     dispatch = turn(chat=player.conversation(agentId=agent["id"]))
+    assert (dispatch.body["harness"], dispatch.body["template"]) == ("opencode", "mine")
     env = dispatch.env()
     assert env["variables"] == {"TOKEN": secret} and env["setup_script"] == "echo hi"
     config = dispatch.config()
@@ -88,6 +91,7 @@ def test_an_agent_is_told_all_that_it_was_given(player, turn):
     expected = {"provider": "openai", "name": "big", "base_url": endpoint["baseUrl"]}
     assert expected.items() <= config["model"].items()
     assert (config["model"]["api_key"], config["model"]["max_tokens"]) == ("sk-given", 99)
+    assert config["harness"]["kind"] == "opencode"
     (given,) = config["skills"]
     assert (given["id"], given["version"]) == (skill["id"], skill["version"])
     (server,) = config["mcp_servers"]
@@ -195,7 +199,7 @@ def test_a_callback_without_a_token_learns_nothing(turn):
 
 
 def test_an_agents_block_is_told_the_same_at_its_own_address(player, runner):
-    agent = player.make("/api/agents", name="worker", systemPrompt="Work.")
+    agent = player.make("/api/agents", name="worker", systemPrompt="Work.", harness="codex")
     blocks = [
         {"id": "start", "type": "start", "inputs": {}},
         {"id": "work", "type": "agents", "inputs": {"agent": agent["id"], "prompt": "Go"}},
@@ -208,6 +212,7 @@ def test_an_agents_block_is_told_the_same_at_its_own_address(player, runner):
     dispatch = runner.latest(before + 1)
     assert "/api/agents/sandbox/ses_" in dispatch.agent_url
     assert "chat_id" not in dispatch.body and dispatch.body["prompt"] == "Go"
+    assert dispatch.body["harness"] == "codex"
     assert dispatch.env()["variables"] == {}
     config = dispatch.config()
     assert config["caller"] == "agents" and not config.get("chat_id")

@@ -71,6 +71,7 @@ MISTAKES = [
     ("/api/agents", {"name": "a\nb", "systemPrompt": "x"}, "name"),
     ("/api/agents", {"name": "a", "systemPrompt": "x", "maxRounds": 0}, "maxRounds"),
     ("/api/agents", {"name": "a", "systemPrompt": "x", "maxRounds": 101}, "maxRounds"),
+    ("/api/agents", {"name": "a", "systemPrompt": "x", "harness": "gemini"}, "harness"),
     ("/api/agents", {"name": "a", "systemPrompt": "x", "modelId": f"model_{NOWHERE}"}, "modelId"),
     (
         "/api/agents",

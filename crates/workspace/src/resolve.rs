@@ -5,7 +5,7 @@
 use store::ResourceRow;
 use wire::{
     Code,
-    agent::{AgentEnv, McpServer as ServerConfig, ModelConfig, SkillId},
+    agent::{AgentEnv, Harness, McpServer as ServerConfig, ModelConfig, SkillId},
     workspace::{ResourceId, ResourceKind},
 };
 
@@ -34,6 +34,8 @@ pub(crate) struct ResolvedAgent {
     pub(crate) mcp_servers: Vec<ServerConfig>,
     /// The template of its sandboxes; the runner's own choice when none.
     pub(crate) template: Option<String>,
+    /// What runs its loop; our own loop when none.
+    pub(crate) harness: Option<Harness>,
 }
 
 impl Workspace {
@@ -67,7 +69,7 @@ impl Workspace {
         for (place, id) in agent.mcp_server_ids.iter().enumerate() {
             mcp_servers.push(look.mcp_server(format!("mcpServerIds[{place}]"), id).await?);
         }
-        let Agent { system_prompt, max_rounds, template, .. } = agent;
+        let Agent { system_prompt, max_rounds, template, harness, .. } = agent;
         Ok(ResolvedAgent {
             system_prompt,
             model,
@@ -76,6 +78,7 @@ impl Workspace {
             skills,
             mcp_servers,
             template,
+            harness,
         })
     }
 }
@@ -168,5 +171,6 @@ fn assistant() -> Agent {
         skill_ids: BUILT_IN.map(str::to_owned).to_vec(),
         mcp_server_ids: Vec::new(),
         template: None,
+        harness: None,
     }
 }

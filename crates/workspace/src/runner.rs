@@ -12,7 +12,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use store::OnDisconnect;
-use wire::Secret;
+use wire::{Secret, agent::Harness};
 
 use crate::settings::RunnerAddress;
 
@@ -57,6 +57,9 @@ pub(crate) struct DispatchBody {
     pub(crate) chat_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<String>,
+    /// What runs the loop; the runner's own when none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) harness: Option<Harness>,
     #[serde(serialize_with = "name_of")]
     pub(crate) on_disconnect: OnDisconnect,
 }

@@ -22,8 +22,6 @@ use crate::{
 
 /// Skills are fetched right behind the config.
 const SKILL_URL_TTL: TimeDelta = TimeDelta::seconds(600);
-/// What runs the loop in this version.
-const HARNESS: &str = "builtin";
 
 /// The agent's definition, or one turn of the Assistant.
 #[utoipa::path(
@@ -86,7 +84,10 @@ async fn assemble(
         mcp_servers: agent.mcp_servers,
         tools: Vec::new(),
         assets: None,
-        harness: Some(HarnessRef { kind: HARNESS.to_owned(), session_id: None }),
+        harness: Some(HarnessRef {
+            kind: agent.harness.unwrap_or_default().name().to_owned(),
+            session_id: None,
+        }),
         workspace: Some(WorkspaceRef {
             url: format!("{}/api/workspace", workspace.settings.base_url),
             bearer: workspace.bearer(&session.id),

@@ -3,7 +3,11 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::schema::{ObjectBuilder, SchemaType, Type},
+};
+use wire::agent::Harness;
 use wire::workspace::{ResourceId, ResourceKind};
 
 use super::{Checked, Resource, check_count, check_name, check_text, crud};
@@ -36,6 +40,10 @@ pub(crate) struct Agent {
     pub(crate) mcp_server_ids: Vec<String>,
     /// The template of its sandboxes; the runner's default one when null.
     pub(crate) template: Option<String>,
+    /// What runs its loop; our own loop when null.
+    #[serde(default)]
+    #[schema(schema_with = harness)]
+    pub(crate) harness: Option<Harness>,
 }
 
 /// An agent as it is sent.
@@ -68,6 +76,10 @@ pub(crate) struct NewAgent {
     /// The template of its sandboxes.
     #[serde(default)]
     template: Option<String>,
+    /// What runs its loop; our own loop when null.
+    #[serde(default)]
+    #[schema(schema_with = harness)]
+    harness: Option<Harness>,
 }
 
 crud!(
@@ -125,6 +137,7 @@ impl Resource for Agent {
             skill_ids: input.skill_ids,
             mcp_server_ids: input.mcp_server_ids,
             template: input.template,
+            harness: input.harness,
         };
         Ok(Checked { name: input.name, body, secrets: () })
     }
@@ -184,4 +197,11 @@ async fn exists(
 ) -> Result<bool, Problem> {
     let Ok(id) = ResourceId::parse(kind, id) else { return Ok(false) };
     Ok(workspace.store.resource(owner, kind, &id).await?.is_some())
+}
+
+/// A name, or null.
+fn harness() -> ObjectBuilder {
+    let types = SchemaType::from_iter([Type::String, Type::Null]);
+    let names = Harness::ALL.map(|harness| Some(harness.name()));
+    ObjectBuilder::new().schema_type(types).enum_values(Some(names.into_iter().chain([None])))
 }

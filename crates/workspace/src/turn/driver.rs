@@ -14,7 +14,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde_json::json;
 use store::{FileSource, OnDisconnect, SessionCaller, Shelf, StoreError};
-use wire::{run::ErrorCode, workspace::FileId};
+use wire::{agent::Harness, run::ErrorCode, workspace::FileId};
 
 use super::{
     book::{Book, Pending},
@@ -56,6 +56,7 @@ pub(super) struct Task {
     pub(super) prompt: String,
     pub(super) agent: Option<String>,
     pub(super) template: Option<String>,
+    pub(super) harness: Option<Harness>,
 }
 
 /// A wait for the end from outside.
@@ -200,6 +201,7 @@ impl Driver {
             prompt: task.prompt,
             chat_id: Some(row.chat_id.to_string()),
             template: task.template,
+            harness: task.harness,
             on_disconnect: row.on_disconnect,
         };
         let Workspace { runner, settings, .. } = &self.workspace;

@@ -115,6 +115,7 @@ impl Workspace {
             prompt: new.message,
             agent: conversation.agent_id.map(|id| id.to_string()),
             template: new.template.or(agent.template),
+            harness: agent.harness,
         };
         let book = Book::new(self, row, Arc::clone(&live));
         let driver = Driver::new(self.clone(), live, book);

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use store::{OnDisconnect, ResourceRow, SessionCaller};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use wire::{
+    agent::Harness,
     run::{EnvelopeChecker, EnvelopeLine, NOTE_LIMIT},
     workspace::{ExecutionId, ResourceId, ResourceKind, SessionId},
 };
@@ -66,8 +67,7 @@ impl Agents {
         let earlier: HashSet<_> = in_bag.into_iter().map(|file| file.id).collect();
         let session = session_of(&scene.execution.id, scene.block);
         let opened = open_session(&scene, &session, &agent).await?;
-        let template = agent.body.get("template").and_then(Value::as_str).map(str::to_owned);
-        let ended = hear(&mut scene, &runner, dispatch_body(opened, prompt, template)).await;
+        let ended = hear(&mut scene, &runner, dispatch_body(opened, prompt, &agent)).await;
         if let Err(err) = scene.workspace.store.settle_session(&session, clock::now()).await {
             // It expires by itself.
             tracing::error!(session.id = %session, "session {session} cannot be settled: {err}");
@@ -153,7 +153,8 @@ async fn open_session(
     Ok(scene.workspace.open_session_as(id.clone(), session).await?)
 }
 
-fn dispatch_body(opened: Opened, prompt: String, template: Option<String>) -> DispatchBody {
+fn dispatch_body(opened: Opened, prompt: String, agent: &ResourceRow) -> DispatchBody {
+    let text = |name: &str| agent.body.get(name).and_then(Value::as_str);
     DispatchBody {
         agent_url: opened.agent_url,
         otp_setup: opened.otp_setup,
@@ -161,7 +162,8 @@ fn dispatch_body(opened: Opened, prompt: String, template: Option<String>) -> Di
         otp_upload: opened.otp_upload,
         prompt,
         chat_id: None,
-        template,
+        template: text("template").map(str::to_owned),
+        harness: text("harness").and_then(Harness::parse),
         on_disconnect: OnDisconnect::Cancel,
     }
 }
