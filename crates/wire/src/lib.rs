@@ -5,6 +5,7 @@
 //! caller gave.
 
 pub mod agent;
+pub mod agui;
 mod code;
 mod codec;
 mod command;
@@ -15,6 +16,7 @@ mod id;
 mod output;
 pub mod process;
 mod random_name;
+pub mod rpc;
 pub mod run;
 mod secret;
 pub mod sse;

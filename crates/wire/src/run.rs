@@ -19,6 +19,8 @@ mod limits;
 mod line;
 mod object;
 #[cfg(test)]
+pub(crate) mod strategies;
+#[cfg(test)]
 mod tests;
 
 pub use code::ErrorCode;

@@ -12,7 +12,18 @@ fn bootstrap(source: Value) -> Value {
         "chat_id": "chat_1",
         "source": source,
         "workspace_dir": "/root/workspace",
-        "harness": "builtin",
+        "harness": "codex",
+        "session_id": "s-1",
+        "bridge": {"url": "http://127.0.0.1:49983/tools", "bearer": "hunter2"},
+        "tools": [{"name": "t", "description": "d", "parameters": {"type": "object"}}],
+        "policy": {
+            "commands": {"allow": ["ls *"], "ask": [], "deny": ["rm *"]},
+            "capabilities": {"fileWrite": "deny", "network": null},
+            "default": "allow",
+            "approvals": {"codex:command:make": "deny"}
+        },
+        "file_events": "diff",
+        "code_mode": "on",
         "limits": {
             "model_timeout_ms": 60000, "callback_timeout_ms": 30000, "config_bytes": 8388608,
             "skill_bytes": 52428800, "bag_bytes": 536870912, "upload_files": 20,
