@@ -40,7 +40,7 @@ impl Gateway {
 
     /// A line of the list.
     fn summarize(&self, sandbox: &Sandbox) -> ListedSandbox {
-        let resources = self.sandboxes.resources();
+        let resources = self.sandboxes.resources(sandbox.template());
         ListedSandbox {
             template_id: sandbox.template().to_owned(),
             sandbox_id: sandbox.id().to_string(),

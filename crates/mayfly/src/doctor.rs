@@ -67,6 +67,8 @@ pub(crate) fn command(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         programs::runsc(),
         programs::runc(),
         programs::bubblewrap(),
+        programs::npm(),
+        host::harnesses(&data),
         host::free_disk(&data),
         host::disk_limit(),
         host::open_files(),

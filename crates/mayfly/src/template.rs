@@ -1,9 +1,13 @@
 //! `mayfly template`: works on the data directory, beside a running server or not.
 
+mod add;
+mod download;
+mod program;
+
 use std::process::ExitCode;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use sandbox::{Label, TemplateInfo, Templates};
+use sandbox::{Addition, Label, TemplateInfo, Templates};
 use serde::Serialize;
 use store::SandboxRow;
 
@@ -11,6 +15,8 @@ use crate::bar::{Bar, megabytes};
 use crate::cli::{TemplateArguments, TemplateCommand};
 use crate::output;
 use crate::place::Place;
+
+pub(crate) use program::HarnessProgram;
 
 /// A template as JSON.
 #[derive(Serialize)]
@@ -22,6 +28,12 @@ struct TemplateView<'a> {
     created_at: DateTime<Utc>,
     user: &'a str,
     workdir: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    harness: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<&'a str>,
 }
 
 /// Does what was asked.
@@ -38,6 +50,10 @@ pub(crate) fn command(arguments: TemplateArguments) -> anyhow::Result<ExitCode> 
             bar.finish();
             let made = templates.list()?.into_iter().find(|info| info.name == name);
             show(made.as_slice(), json)?;
+        }
+        TemplateCommand::AddHarness(wanted) => {
+            let made = add::add(&templates, &place, wanted)?;
+            show(&[made], json)?;
         }
         TemplateCommand::List => show(&templates.list()?, json)?,
         TemplateCommand::Remove { name } => {
@@ -68,7 +84,7 @@ fn show(infos: &[TemplateInfo], json: bool) -> anyhow::Result<()> {
     if json {
         return output::print_json(&infos.iter().map(view).collect::<Vec<_>>());
     }
-    let head = ["NAME", "LABEL", "SIZE", "USER", "CREATED"].map(str::to_owned);
+    let head = ["NAME", "LABEL", "SIZE", "USER", "CREATED", "WITH"].map(str::to_owned);
     let rows = infos.iter().map(|info| {
         [
             info.name.clone(),
@@ -76,12 +92,20 @@ fn show(infos: &[TemplateInfo], json: bool) -> anyhow::Result<()> {
             megabytes(info.size_bytes),
             info.defaults.user.clone(),
             info.created_at.to_rfc3339_opts(SecondsFormat::Secs, true),
+            info.addition.as_ref().map(with).unwrap_or_default(),
         ]
     });
     output::print(&output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>()))
 }
 
+/// What lies over what.
+fn with(addition: &Addition) -> String {
+    let Addition { harness, version, base, .. } = addition;
+    format!("{harness} {version} over {base}")
+}
+
 fn view(info: &TemplateInfo) -> TemplateView<'_> {
+    let addition = info.addition.as_ref();
     TemplateView {
         name: &info.name,
         label: info.label,
@@ -89,6 +113,9 @@ fn view(info: &TemplateInfo) -> TemplateView<'_> {
         created_at: info.created_at,
         user: &info.defaults.user,
         workdir: &info.defaults.workdir,
+        harness: addition.map(|addition| addition.harness.as_str()),
+        version: addition.map(|addition| addition.version.as_str()),
+        base: addition.map(|addition| addition.base.as_str()),
     }
 }
 
@@ -96,5 +123,6 @@ fn label(label: Label) -> &'static str {
     match label {
         Label::Dev => "dev",
         Label::Imported => "imported",
+        Label::Harness => "harness",
     }
 }

@@ -38,7 +38,7 @@ pub use registry::{Closing, Sandboxes, SandboxesError, Settings};
 pub use resources::Resources;
 pub use tally::Tally;
 pub use templates::{
-    BadTemplateName, Defaults, HostError, ImportError, Label, Progress, Template, TemplateError,
-    TemplateInfo, Templates,
+    Addition, BadTemplateName, Defaults, Draft, DraftError, HostError, ImportError, Label,
+    Progress, Replace, Template, TemplateError, TemplateInfo, Templates,
 };
 pub use token::{AccessTokens, KeyFileError};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use chrono::{DateTime, Utc};
-use isolate::{Birth, HostUsr, Identities, Instance, Listen, Network, Plan, Root};
+use isolate::{Birth, HostUsr, Identities, Instance, Limits, Listen, Network, Plan, Root};
 use store::{SandboxRow, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::{Init, SandboxId};
@@ -20,7 +20,7 @@ use crate::{
     network::to_column,
     pool::Blank,
     registry::Shared,
-    resources::KEPT_FREE_MIB,
+    resources::{self, KEPT_FREE_MIB},
 };
 
 /// The default template, and the only one of the `process` tier.
@@ -104,12 +104,14 @@ pub enum CreateError {
 /// What a template gives a sandbox.
 pub(crate) struct Ground {
     pub(crate) root: Root,
+    pub(crate) limits: Limits,
     init: Init,
 }
 
 /// What a sandbox starts with, gathered from its template and its caller.
 struct Beginning {
     root: Root,
+    limits: Limits,
     init: Init,
     network: Network,
 }
@@ -121,14 +123,16 @@ impl Shared {
             if template != TEMPLATE {
                 return Err(CreateError::NoTemplate(template.to_owned()));
             }
-            return Ok(Ground { root: Root::default(), init: Init::default() });
+            let (root, init) = (Root::default(), Init::default());
+            return Ok(Ground { root, limits: self.limits, init });
         };
         let template = templates.get(template)?;
-        let host_usr = template.host_usr_layer.map(|over| HostUsr { over: Some(over) });
+        let host_usr = template.host_usr_layers.map(|over| HostUsr { over });
         let agent = self.agent.as_ref().and_then(Agent::layer);
         let layers = agent.map(Path::to_owned).into_iter().chain(template.layers).collect();
         Ok(Ground {
             root: Root { layers, host_usr },
+            limits: resources::with_memory(self.limits, template.memory_mib),
             init: Init {
                 envs: template.defaults.envs,
                 user: Some(template.defaults.user),
@@ -144,9 +148,10 @@ impl Shared {
         ground: Ground,
         room: OwnedSemaphorePermit,
     ) -> Result<Arc<Sandbox>, CreateError> {
-        let Ground { root, mut init } = ground;
+        let Ground { root, limits, mut init } = ground;
         init.envs.extend(new.envs);
-        let beginning = Beginning { root, init, network: self.network_for(new.network)? };
+        let network = self.network_for(new.network)?;
+        let beginning = Beginning { root, limits, init, network };
         let started_at = Utc::now();
         let deadline = new.lifetime.from(started_at);
         let Blank { id, network, instance, envd, control, .. } =
@@ -181,7 +186,7 @@ impl Shared {
         beginning: Beginning,
         deadline: DateTime<Utc>,
     ) -> Result<Blank, CreateError> {
-        let Beginning { root, init, network } = beginning;
+        let Beginning { root, limits, init, network } = beginning;
         let deadline_ms = keeper_deadline(deadline);
         if let Some(mut blank) = self.take_blank(&root) {
             let told = async {
@@ -198,7 +203,7 @@ impl Shared {
             // It died while it waited; nobody had seen it.
             discard(&blank.id, blank.instance.as_ref()).await;
         }
-        let blank = self.build(root, network, deadline_ms).await?;
+        let blank = self.build(root, limits, network, deadline_ms).await?;
         if let Err(source) = blank.envd.init(&init).await {
             discard(&blank.id, blank.instance.as_ref()).await;
             return Err(CreateError::Silent { id: blank.id, source });
@@ -212,6 +217,7 @@ impl Shared {
     pub(crate) async fn build(
         &self,
         root: Root,
+        limits: Limits,
         network: Network,
         deadline_ms: u64,
     ) -> Result<Blank, CreateError> {
@@ -221,7 +227,7 @@ impl Shared {
             program: &self.settings.envd,
             arguments: &|birth| self.envd_arguments(&id, birth),
             root: root.clone(),
-            limits: self.limits,
+            limits,
             deadline_ms,
         };
         let built = self.walls.build(plan).await;

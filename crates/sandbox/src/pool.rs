@@ -17,7 +17,7 @@ use wire::SandboxId;
 use crate::{
     CreateError, Envd,
     driver::keeper_deadline,
-    making::{TEMPLATE, discard},
+    making::{Ground, TEMPLATE, discard},
     registry::Shared,
 };
 
@@ -106,9 +106,9 @@ impl Shared {
     }
 
     async fn make_blank(&self) -> Result<Blank, CreateError> {
-        let root = self.ground(TEMPLATE)?.root;
+        let Ground { root, limits, .. } = self.ground(TEMPLATE)?;
         let deadline = keeper_deadline(Utc::now() + SHELF_LIFE);
-        self.build(root, self.default_network(), deadline).await
+        self.build(root, limits, self.default_network(), deadline).await
     }
 
     /// Takes down all that wait. Nothing may be made any more by now.

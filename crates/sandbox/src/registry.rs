@@ -235,9 +235,24 @@ impl Sandboxes {
         self.shared.walls.outlives_server()
     }
 
-    /// What a sandbox may use.
-    pub fn resources(&self) -> Resources {
-        self.shared.resources
+    /// Whether sandboxes are made from templates. Without them they show the host,
+    /// and `base` is only a name for that.
+    pub fn have_templates(&self) -> bool {
+        self.shared.templates.is_some()
+    }
+
+    /// What a sandbox of this template may use. One whose template is gone was
+    /// made with what most get.
+    pub fn resources(&self, template: &str) -> Resources {
+        let all = self.shared.resources;
+        match &self.shared.templates {
+            // Memory is limited as most have it, so a template's own limit holds too.
+            Some(templates) if all.memory_mib == self.shared.limits.memory_mib => {
+                let own = templates.get(template).ok().and_then(|template| template.memory_mib);
+                Resources { memory_mib: own.unwrap_or(all.memory_mib), ..all }
+            }
+            Some(_) | None => all,
+        }
     }
 
     /// The server's counters.

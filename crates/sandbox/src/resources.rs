@@ -60,6 +60,11 @@ pub(crate) fn limits(walls: &dyn Walls, tier: Tier, disk_mib: u32) -> Result<Lim
     }
 }
 
+/// The limits of a template whose programs need other memory than most.
+pub(crate) fn with_memory(limits: Limits, memory_mib: Option<u32>) -> Limits {
+    Limits { memory_mib: memory_mib.unwrap_or(limits.memory_mib), ..limits }
+}
+
 /// Space left where sandboxes are; more than enough where the host does not tell.
 pub(crate) fn free_mib(directory: &Path) -> u64 {
     nix::sys::statvfs::statvfs(directory)

@@ -3,6 +3,7 @@
 //! ```text
 //! <directory>/dev/<stamp>/{rootfs,usr,template.json}   made from this host, one per state of it
 //! <directory>/<name>/{rootfs,template.json}            imported
+//! <directory>/<name>/{layer,template.json}             laid over another one
 //! <directory>/<name>.partial, <name>.removed           under way; swept when nobody works on it
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 mod dev;
 mod disk;
+mod draft;
 mod import;
 mod layer;
 mod name;
@@ -41,9 +43,10 @@ use self::{
 };
 pub use self::{
     dev::HostError,
+    draft::{Draft, DraftError, Replace},
     import::{ImportError, Progress},
     name::BadTemplateName,
-    record::{Defaults, Label},
+    record::{Addition, Defaults, Label},
 };
 
 /// The one layer of an imported template.
@@ -64,10 +67,13 @@ pub struct Template {
     pub name: String,
     /// The layers of the root, top first.
     pub layers: Vec<PathBuf>,
-    /// A layer to lay over the host's own `/usr`, for a template that shows it.
-    pub host_usr_layer: Option<PathBuf>,
+    /// Layers to lay over the host's own `/usr`, top first, for a template that
+    /// shows it.
+    pub host_usr_layers: Option<Vec<PathBuf>>,
     /// What its sandboxes start with.
     pub defaults: Defaults,
+    /// Memory of its sandboxes, where that is not what most get.
+    pub memory_mib: Option<u32>,
 }
 
 /// What there is to say about a template.
@@ -77,7 +83,7 @@ pub struct TemplateInfo {
     pub name: String,
     /// Where it came from.
     pub label: Label,
-    /// How many layers it has; the host's `/usr` is not counted.
+    /// How many layers it has of its own; the host's `/usr` is not counted.
     pub layers: usize,
     /// How long its files are together; the host's `/usr` is not counted.
     pub size_bytes: u64,
@@ -85,6 +91,8 @@ pub struct TemplateInfo {
     pub created_at: DateTime<Utc>,
     /// What its sandboxes start with.
     pub defaults: Defaults,
+    /// What it lays over which other one, if it does.
+    pub addition: Option<Addition>,
 }
 
 /// Why something could not be done with a template.
@@ -103,16 +111,35 @@ pub enum TemplateError {
     #[error("template `{DEV}` is made from this host; it is neither imported nor removed")]
     Reserved,
     /// Its layers are somebody's root.
-    #[error("template `{name}` is in use by {}; end them first", names(sandboxes))]
+    #[error("template `{name}` is in use by {}; end them first", quoted(sandboxes))]
     InUse {
         /// Its name.
         name: String,
         /// By whom.
         sandboxes: Vec<SandboxId>,
     },
+    /// Other templates are laid over it.
+    #[error("template `{name}` is below {}; remove them first", quoted(above))]
+    Below {
+        /// Its name.
+        name: String,
+        /// Which.
+        above: Vec<String>,
+    },
+    /// What it was laid over is not there any more.
+    #[error("template `{name}` is laid over `{base}`, which is gone; make `{name}` again")]
+    Baseless {
+        /// Its name.
+        name: String,
+        /// What it was laid over.
+        base: String,
+    },
     /// Two changes at once.
-    #[error("another template is being imported or removed")]
+    #[error("another template is being made or removed")]
     Busy,
+    /// It cannot be laid over another one.
+    #[error(transparent)]
+    Draft(#[from] DraftError),
     /// The source does not do.
     #[error(transparent)]
     Import(#[from] ImportError),
@@ -140,7 +167,7 @@ pub enum TemplateError {
 impl Template {
     /// Whether `/usr` is the host's own.
     pub fn host_usr(&self) -> bool {
-        self.host_usr_layer.is_some()
+        self.host_usr_layers.is_some()
     }
 }
 
@@ -170,15 +197,19 @@ impl Templates {
             return Ok(Template {
                 name: DEV.to_owned(),
                 layers: vec![self.dev.join(dev::ROOT_LAYER)],
-                host_usr_layer: Some(self.dev.join(dev::USR_LAYER)),
+                host_usr_layers: Some(vec![self.dev.join(dev::USR_LAYER)]),
                 defaults: record.defaults,
+                memory_mib: None,
             });
         }
         if !home.is_dir() {
             return Err(TemplateError::Unknown(name.as_str().to_owned()));
         }
-        let record = read_record(name.as_str(), &home)?;
-        Ok(imported(&name, &home, record.defaults))
+        let Record { addition, defaults, .. } = read_record(name.as_str(), &home)?;
+        match addition {
+            None => Ok(imported(&name, &home, defaults)),
+            Some(addition) => self.laid_over(&name, addition, defaults),
+        }
     }
 
     /// All templates, `dev` first, then by name.
@@ -252,15 +283,13 @@ impl Templates {
         if !home.is_dir() {
             return Err(TemplateError::Unknown(name.as_str().to_owned()));
         }
-        let users = living.iter().filter(|row| row.template == name.as_str());
-        let sandboxes: Vec<SandboxId> = users.map(|row| row.id.clone()).collect();
-        if !sandboxes.is_empty() {
-            return Err(TemplateError::InUse { name: name.as_str().to_owned(), sandboxes });
+        let above = self.above(&name)?;
+        in_use_by_none(&name, &above, living)?;
+        if !above.is_empty() {
+            return Err(TemplateError::Below { name: name.as_str().to_owned(), above });
         }
-        let removed = self.directory.join(format!("{}.{REMOVED}", name.as_str()));
-        remove_tree(&removed)
-            .and_then(|()| fs::rename(&home, &removed))
-            .and_then(|()| remove_tree(&removed))
+        self.take_away(&name)
+            .and_then(|removed| remove_tree(&removed))
             .map_err(|error| self.storage(error.into()))
     }
 
@@ -279,6 +308,54 @@ impl Templates {
             Ok(())
         };
         prune().map_err(|error: io::Error| self.storage(error.into()))
+    }
+
+    /// A template with its own layer over what its base is now.
+    fn laid_over(
+        &self,
+        name: &TemplateName,
+        addition: Addition,
+        defaults: Defaults,
+    ) -> Result<Template, TemplateError> {
+        let Addition { base, memory_mib, .. } = addition;
+        let mut template = self.get(&base).map_err(|error| {
+            if matches!(error, TemplateError::Unknown(_)) {
+                return TemplateError::Baseless { name: name.as_str().to_owned(), base };
+            }
+            error
+        })?;
+        let layer = self.home(name).join(draft::LAYER);
+        match &mut template.host_usr_layers {
+            // What lies in the root's own `/usr` would be hidden by the host's.
+            Some(layers) => layers.insert(0, layer.join("usr")),
+            None => template.layers.insert(0, layer),
+        }
+        let memory_mib = Some(template.memory_mib.unwrap_or(0).max(memory_mib));
+        Ok(Template { name: name.as_str().to_owned(), defaults, memory_mib, ..template })
+    }
+
+    /// The templates that are laid over this one, or over those.
+    fn above(&self, name: &TemplateName) -> Result<Vec<String>, TemplateError> {
+        let infos = self.list()?;
+        let mut above: Vec<String> = Vec::new();
+        loop {
+            let is_next = |info: &&TemplateInfo| {
+                let base = info.addition.as_ref().map(|addition| addition.base.as_str());
+                let over =
+                    |base: &str| base == name.as_str() || above.iter().any(|one| one == base);
+                base.is_some_and(over) && !above.contains(&info.name)
+            };
+            let Some(next) = infos.iter().find(is_next) else { return Ok(above) };
+            above.push(next.name.clone());
+        }
+    }
+
+    /// Takes a template out of sight; answers with where its files are now.
+    fn take_away(&self, name: &TemplateName) -> io::Result<PathBuf> {
+        let removed = self.directory.join(format!("{}.{REMOVED}", name.as_str()));
+        remove_tree(&removed)?;
+        fs::rename(self.home(name), &removed)?;
+        Ok(removed)
     }
 
     /// The directory as it must be: ours alone, without leftovers, with `dev`.
@@ -320,8 +397,22 @@ impl Templates {
     }
 }
 
-fn names(sandboxes: &[SandboxId]) -> String {
-    let names: Vec<String> = sandboxes.iter().map(|id| format!("`{id}`")).collect();
+/// An error if one of the `living` is made from the template, or from one above it.
+fn in_use_by_none(
+    name: &TemplateName,
+    above: &[String],
+    living: &[SandboxRow],
+) -> Result<(), TemplateError> {
+    let uses = |row: &&SandboxRow| row.template == name.as_str() || above.contains(&row.template);
+    let sandboxes: Vec<SandboxId> = living.iter().filter(uses).map(|row| row.id.clone()).collect();
+    if sandboxes.is_empty() {
+        return Ok(());
+    }
+    Err(TemplateError::InUse { name: name.as_str().to_owned(), sandboxes })
+}
+
+fn quoted(names: &[impl std::fmt::Display]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
 
@@ -333,12 +424,14 @@ fn imported(name: &TemplateName, home: &Path, defaults: Defaults) -> Template {
     Template {
         name: name.as_str().to_owned(),
         layers: vec![home.join(ROOTFS)],
-        host_usr_layer: None,
+        host_usr_layers: None,
         defaults,
+        memory_mib: None,
     }
 }
 
 fn info(name: &str, record: Record) -> TemplateInfo {
-    let Record { label, size_bytes, created_at, defaults } = record;
-    TemplateInfo { name: name.to_owned(), label, layers: 1, size_bytes, created_at, defaults }
+    let Record { label, size_bytes, created_at, defaults, addition } = record;
+    let name = name.to_owned();
+    TemplateInfo { name, label, layers: 1, size_bytes, created_at, defaults, addition }
 }

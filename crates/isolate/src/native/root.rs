@@ -91,7 +91,7 @@ fn usr(
     users: &Users,
     privilege: Privilege,
 ) -> io::Result<Detached> {
-    let mut layers: Vec<_> = host.over.iter().cloned().collect();
+    let mut layers = host.over.clone();
     layers.push("/usr".into());
     let mut lowers = lowers(&layers, users)?;
     let changes = changes(disk, ["usr-upper", "usr-work"])?;

@@ -115,8 +115,8 @@ pub(crate) enum Defence {
 /// The host's `/usr`, seen through what lies over it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostUsr {
-    /// A directory laid over it, if there is one.
-    pub over: Option<PathBuf>,
+    /// Directories laid over it, the topmost first.
+    pub over: Vec<PathBuf>,
 }
 
 /// What a sandbox may use.

@@ -246,7 +246,7 @@ impl Walls for Native {
             let spec: Spec =
                 serde_json::from_slice(&text).map_err(|err| failed(&path)(err.into()))?;
             layers.extend(spec.layers);
-            layers.extend(spec.host_usr.and_then(|host_usr| host_usr.over));
+            layers.extend(spec.host_usr.into_iter().flat_map(|host_usr| host_usr.over));
         }
         Ok(layers)
     }

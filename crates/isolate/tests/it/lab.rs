@@ -90,7 +90,7 @@ impl Lab {
             id,
             program,
             arguments: &arguments,
-            root: Root { layers: vec![self.layer()], host_usr: Some(HostUsr { over: None }) },
+            root: Root { layers: vec![self.layer()], host_usr: Some(HostUsr { over: Vec::new() }) },
             limits: Limits { cpus: 2, memory_mib: 512, processes: 256, disk_mib: self.disk_mib },
             deadline_ms: u64::MAX >> 1,
         }

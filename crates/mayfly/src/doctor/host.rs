@@ -8,6 +8,8 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 
+use sandbox::{Addition, Templates};
+
 use super::Check;
 
 /// Below this a handful of sandboxes fill the disk.
@@ -56,6 +58,23 @@ pub(super) fn data_directory(data: &Path) -> Check {
             "name another with --data, or change its owner",
         ),
     }
+}
+
+/// The coding agents that there are templates for.
+pub(super) fn harnesses(data: &Path) -> Check {
+    const NAME: &str = "harnesses";
+    let found = Templates::additions_in(&data.join("templates"));
+    if found.is_empty() {
+        return Check::ok(NAME, "builtin; `mayfly template add-harness claude-code` adds another");
+    }
+    let found: Vec<String> = found
+        .iter()
+        .map(|(name, Addition { harness, version, .. })| match name == harness {
+            true => format!("{harness} {version}"),
+            false => format!("{harness} {version} in `{name}`"),
+        })
+        .collect();
+    Check::ok(NAME, format!("builtin, {}", found.join(", ")))
 }
 
 pub(super) fn free_disk(data: &Path) -> Check {

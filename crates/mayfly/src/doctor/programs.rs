@@ -24,6 +24,10 @@ pub(super) fn bubblewrap() -> Check {
     program("bwrap", "only the benchmark compares with it: apt install bubblewrap")
 }
 
+pub(super) fn npm() -> Check {
+    program("npm", "`mayfly template add-harness` downloads with it: apt install npm")
+}
+
 fn program(name: &'static str, remedy: &str) -> Check {
     match find(name) {
         Some(path) => {

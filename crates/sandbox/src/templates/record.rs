@@ -31,6 +31,22 @@ pub enum Label {
     Dev,
     /// An operator brought it.
     Imported,
+    /// Another template, and the programs of a harness over it.
+    Harness,
+}
+
+/// What a template lays over another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addition {
+    /// The harness whose programs these are.
+    pub harness: String,
+    /// Of which release.
+    pub version: String,
+    /// The template below, by its own name. Its layers are looked up anew for
+    /// each sandbox, so that a `dev` that changed with its host is used as it is.
+    pub base: String,
+    /// Memory that sandboxes with these programs may use.
+    pub memory_mib: u32,
 }
 
 /// The facts of one template.
@@ -40,12 +56,20 @@ pub(super) struct Record {
     pub(super) size_bytes: u64,
     pub(super) created_at: DateTime<Utc>,
     pub(super) defaults: Defaults,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) addition: Option<Addition>,
 }
 
 impl Record {
     /// A record of files that were written just now.
     pub(super) fn new(label: Label, size_bytes: u64, defaults: Defaults) -> Record {
-        Record { label, size_bytes, created_at: Utc::now(), defaults }
+        Record { label, size_bytes, created_at: Utc::now(), defaults, addition: None }
+    }
+
+    /// A record of files over another template.
+    pub(super) fn of_addition(addition: Addition, size_bytes: u64, defaults: Defaults) -> Record {
+        let addition = Some(addition);
+        Record { addition, ..Record::new(Label::Harness, size_bytes, defaults) }
     }
 
     /// Whether the template in `directory` is complete.

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use wire::SandboxId;
 
 use super::{
-    Label, TemplateError, Templates, dev::tests::fake_host, import::tests::Tarball, layer::Owners,
+    Addition, Label, Replace, Template, TemplateError, Templates, dev::tests::fake_host,
+    import::tests::Tarball, layer::Owners,
 };
 
 #[test]
@@ -24,7 +25,9 @@ fn opening_makes_dev_once_and_again_when_the_host_changed() {
     let made = before.layers[0].metadata().unwrap().ino();
     assert_eq!(room.open().get("dev").unwrap(), before);
     assert_eq!(before.layers[0].metadata().unwrap().ino(), made);
-    assert!(before.host_usr() && before.host_usr_layer.as_ref().unwrap().join("local").is_dir());
+    assert!(
+        before.host_usr() && before.host_usr_layers.as_ref().unwrap()[0].join("local").is_dir()
+    );
     assert_eq!(room.directory().metadata().unwrap().mode() & 0o777, 0o700);
 
     fs::write(room.host.path().join("var/lib/dpkg/status"), "Package: new\n").unwrap();
@@ -144,6 +147,90 @@ fn dev_is_neither_imported_nor_removed_and_a_bad_name_is_nobodys() {
     assert!(matches!(templates.get("other"), Err(TemplateError::Unknown(_))));
 }
 
+#[test]
+fn programs_are_laid_over_dev_and_follow_it_when_the_host_changes() {
+    let room = Room::new();
+    let templates = room.open();
+    let made = room.add(&templates, "claude-code", "base", Replace::Never).unwrap();
+    let dev = templates.get("dev").unwrap();
+    let over = made.host_usr_layers.clone().unwrap();
+    assert_eq!((over.len(), &over[1..]), (2, &dev.host_usr_layers.unwrap()[..]));
+    assert_eq!((made.layers, made.memory_mib), (dev.layers, Some(2048)));
+    let program = over[0].join("local/bin/agent");
+    assert_eq!(fs::read(&program).unwrap(), b"program");
+    assert_eq!(program.metadata().unwrap().mode() & 0o7777, 0o755);
+    let open = over[0].join("local").metadata().unwrap();
+    assert_eq!(open.mode() & 0o7777, 0o777, "as in the base, or `npm` could not install there");
+    assert_eq!(room.names(), ["claude-code", "dev"]);
+
+    fs::write(room.host.path().join("var/lib/dpkg/status"), "Package: new\n").unwrap();
+    let later = room.open();
+    let (dev, after) = (later.get("dev").unwrap(), later.get("claude-code").unwrap());
+    assert_eq!(after.layers, dev.layers);
+    assert_eq!(after.host_usr_layers.unwrap()[1..], dev.host_usr_layers.unwrap()[..]);
+    let info = later.list().unwrap().pop().unwrap();
+    assert_eq!((info.label, info.size_bytes), (Label::Harness, 7));
+    let addition = info.addition.unwrap();
+    assert_eq!(addition.base, "dev");
+    let found = Templates::additions_in(&room.directory());
+    assert_eq!(found, [("claude-code".to_owned(), addition)]);
+}
+
+#[test]
+fn templates_can_be_laid_over_each_other_but_not_in_a_circle() {
+    if !is_root() {
+        return;
+    }
+    let room = Room::new();
+    let templates = room.open();
+    let source = room.tarball(&Tarball::system().plain());
+    templates.import("mine", &source, &mut |_| {}).unwrap();
+    room.add(&templates, "one", "mine", Replace::Never).unwrap();
+    let two = room.add(&templates, "two", "one", Replace::Never).unwrap();
+    let layers = ["two/layer", "one/layer", "mine/rootfs"].map(|path| room.directory().join(path));
+    assert_eq!((two.layers, two.host_usr_layers), (layers.to_vec(), None));
+
+    let circle = room.add(&templates, "one", "two", Replace::Harness).unwrap_err();
+    let told = "template `one` cannot be laid over `two`, which is laid over it";
+    assert_eq!(circle.to_string(), told);
+    let used = templates.draft("one", addition("mine"), Replace::Harness, &[row("i1", "two")]);
+    assert!(matches!(used, Err(TemplateError::InUse { .. })), "its layers are below");
+    let below = templates.remove("mine", &[]).unwrap_err();
+    assert_eq!(below.to_string(), "template `mine` is below `one`, `two`; remove them first");
+    for name in ["two", "one", "mine"] {
+        templates.remove(name, &[]).unwrap();
+    }
+    assert_eq!(room.names(), ["dev"]);
+}
+
+#[test]
+fn only_a_template_that_was_made_so_is_replaced_and_none_that_is_in_use() {
+    if !is_root() {
+        return;
+    }
+    let room = Room::new();
+    let templates = room.open();
+    room.add(&templates, "codex", "dev", Replace::Never).unwrap();
+    let again = room.add(&templates, "codex", "dev", Replace::Never).unwrap_err();
+    assert!(matches!(again, TemplateError::Exists(_)), "{again}");
+    room.add(&templates, "codex", "dev", Replace::Harness).unwrap();
+    let used = templates.draft("codex", addition("dev"), Replace::Harness, &[row("i1", "codex")]);
+    assert!(matches!(used, Err(TemplateError::InUse { .. })));
+    let source = room.tarball(&Tarball::system().plain());
+    templates.import("mine", &source, &mut |_| {}).unwrap();
+    let imported = room.add(&templates, "mine", "dev", Replace::Harness).unwrap_err();
+    assert!(matches!(imported, TemplateError::Exists(_)), "{imported}");
+    let reserved = room.add(&templates, "dev", "base", Replace::Harness).unwrap_err();
+    assert!(matches!(reserved, TemplateError::Reserved), "{reserved}");
+    drop(templates.draft("codex", addition("dev"), Replace::Harness, &[]).unwrap());
+    assert_eq!(room.names(), ["codex", "dev", "mine"], "a draft leaves nothing and takes nothing");
+}
+
+fn addition(base: &str) -> Addition {
+    let (harness, version, base) = ("codex".to_owned(), "1.0".to_owned(), base.to_owned());
+    Addition { harness, version, base, memory_mib: 2048 }
+}
+
 /// Says so when a test has to be left out.
 pub(super) fn is_root() -> bool {
     let root = Owners::possible() == Owners::AsGiven;
@@ -185,6 +272,20 @@ impl Room {
 
     fn open(&self) -> Templates {
         Templates::open_on(self.directory(), self.host.path()).unwrap()
+    }
+
+    /// A template with one small program over `base`.
+    fn add(
+        &self,
+        templates: &Templates,
+        name: &str,
+        base: &str,
+        replace: Replace,
+    ) -> Result<Template, TemplateError> {
+        let mut draft = templates.draft(name, addition(base), replace, &[])?;
+        fs::write(draft.staging().join("download"), "rubbish").unwrap();
+        draft.program("agent", &mut &b"program"[..])?;
+        draft.publish()
     }
 
     fn tarball(&self, content: &[u8]) -> PathBuf {
