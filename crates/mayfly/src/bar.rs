@@ -1,7 +1,9 @@
-//! A progress bar for long work on many files.
+//! Progress of long work on many files, for whoever watches at a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// A progress bar on stderr, where there is a terminal to show it.
 pub(crate) struct Bar {
@@ -34,6 +36,32 @@ impl Bar {
         if self.shown.is_some() {
             drop(writeln!(io::stderr()));
         }
+    }
+}
+
+/// Says on stderr that something goes on, where nobody knows how much there is of it.
+pub(crate) struct Spinner(ProgressBar);
+
+impl Spinner {
+    pub(crate) fn new(what: &str) -> Spinner {
+        let spinner = ProgressBar::new_spinner().with_message(what.to_owned());
+        // A pattern that is wrong would show the usual one.
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {bytes} {elapsed}") {
+            spinner.set_style(style);
+        }
+        spinner.enable_steady_tick(Duration::from_millis(100));
+        Spinner(spinner)
+    }
+
+    /// Shows how far the work is.
+    pub(crate) fn show(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

@@ -13,6 +13,7 @@ use crate::place::Place;
 use crate::probe::Subject;
 use crate::run::RunArguments;
 use crate::runs::RunsArguments;
+use crate::template::HarnessProgram;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,11 +79,15 @@ const TEMPLATE_EXAMPLES: &str = "\
 Examples:
   mmdebstrap --variant=minbase bookworm rootfs.tar
   mayfly template import debian rootfs.tar
+  mayfly template add-harness claude-code
   mayfly template list --json
   mayfly template remove debian
 
 `dev` is always there, also under the name `base`: it shows the host's own /usr
-and is for development. Import a `base` to take its place.";
+and is for development. Import a `base` to take its place.
+
+`add-harness` downloads a coding agent with npm and lays it over a template; runs
+with `\"harness\": \"claude-code\"` use the template of that name.";
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -219,13 +224,34 @@ pub(crate) enum TemplateCommand {
         /// Where the root file system is
         source: PathBuf,
     },
+    /// Lay a coding agent over a template; it is downloaded with npm, once
+    AddHarness(AddHarnessArguments),
     /// List all templates
     List,
-    /// Remove an imported template
+    /// Remove a template that was imported or made
     Remove {
         /// Its name
         name: String,
     },
+}
+
+/// What `template add-harness` takes.
+#[derive(Debug, Args)]
+pub(crate) struct AddHarnessArguments {
+    /// The agent
+    pub(crate) harness: HarnessProgram,
+    /// Its release [default: the one that this version of Mayfly was tested with]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// The template below
+    #[arg(long, value_name = "TEMPLATE", default_value = "base")]
+    pub(crate) from: String,
+    /// What to call the new one [default: the agent's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Make it again if it is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// What `keys` takes.

@@ -7,6 +7,7 @@
 //! The merge and the checks are pure; `read` alone looks at the world.
 
 mod layer;
+mod model;
 mod network;
 mod places;
 
@@ -21,6 +22,7 @@ use chrono::TimeDelta;
 use isolate::{Privilege, Tier};
 use runner::link::AddressPolicy;
 use wire::Secret;
+use wire::agent::ModelConfig;
 
 use crate::cli::ServeArguments;
 use crate::place::Place;
@@ -29,7 +31,7 @@ use crate::place::Place;
 pub(crate) use layer::VARIABLES;
 pub(crate) use layer::{Layer, LogFormat};
 pub(crate) use network::{Chosen, Network, NetworkMode};
-pub(crate) use places::{BlobsUrl, DatabaseUrl, ServerUrl};
+pub(crate) use places::{BlobsUrl, DatabaseUrl, HookUrl, ServerUrl};
 
 /// The settings of a server, checked.
 #[derive(Debug)]
@@ -51,6 +53,10 @@ pub(crate) struct ServeConfig {
     pub(crate) max_runtime: Duration,
     pub(crate) keep_runs: TimeDelta,
     pub(crate) callbacks: AddressPolicy,
+    /// Who is told of files that change in runs.
+    pub(crate) file_hook: Option<HookUrl>,
+    /// Without it clients of `/agui` that name no model get the scripted one.
+    pub(crate) model: Option<ModelConfig>,
     /// Without it rows are in the data directory.
     pub(crate) database: Option<DatabaseUrl>,
     /// Without it files are in the data directory.
@@ -80,6 +86,8 @@ pub(crate) struct GivenKeys {
     pub(crate) own: Option<Secret<String>>,
     /// `SANDBOX_API_KEY`: our key at another runner.
     pub(crate) runner: Option<Secret<String>>,
+    /// `MAYFLY_MODEL_API_KEY`: our key at the server's own model.
+    pub(crate) model: Option<Secret<String>>,
 }
 
 /// Who may use the server.
@@ -139,6 +147,8 @@ pub(crate) enum ConfigError {
     NoAgent(PathBuf),
     #[error("there is no jexec at `{0}`; leave --jexec out to run without it")]
     NoJexec(PathBuf),
+    #[error("{said} is of no use without {lacks}")]
+    HalfAModel { said: &'static str, lacks: &'static str },
     #[error("cannot find out where this program lies, so name envd with --envd")]
     NoExecutable { source: std::io::Error },
 }
@@ -180,7 +190,11 @@ impl ServeConfig {
             exists: &Path::exists,
             privilege: Privilege::of_process(),
         };
-        let given = GivenKeys { own: key("MAYFLY_API_KEY")?, runner: key("SANDBOX_API_KEY")? };
+        let given = GivenKeys {
+            own: key("MAYFLY_API_KEY")?,
+            runner: key("SANDBOX_API_KEY")?,
+            model: key("MAYFLY_MODEL_API_KEY")?,
+        };
         settings.resolve(given, &surroundings)
     }
 
@@ -260,6 +274,13 @@ impl Layer {
             Some(path) => Some(path),
             None => Some(PathBuf::from("/usr/sbin/jexec")).filter(|path| exists(path)),
         };
+        let model = model::Said {
+            provider: self.model_provider,
+            name: self.model_name.clone(),
+            base_url: self.model_base_url.clone(),
+            key: given.model,
+        };
+        let model = model.decide()?;
         Ok(ServeConfig {
             listen,
             tier,
@@ -280,6 +301,8 @@ impl Layer {
             ),
             keep_runs: TimeDelta::days(i64::from(self.keep_runs_days.unwrap_or(7))),
             callbacks: AddressPolicy::new(self.callback_allow.unwrap_or_default()),
+            file_hook: self.file_hook_url,
+            model,
             database: self.database,
             blobs: self.blobs,
             public_url: self.public_url,

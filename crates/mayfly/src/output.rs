@@ -25,6 +25,12 @@ pub(crate) fn complain(err: &anyhow::Error) {
     drop(writeln!(io::stderr().lock(), "error: {err:#}"));
 }
 
+/// Says something on stderr beside the answer.
+pub(crate) fn note(text: &str) {
+    // With stderr gone there is nobody to tell.
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
 /// Lines up columns with two spaces between them. The last one is not padded.
 pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [0; N];

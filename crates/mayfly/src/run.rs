@@ -11,9 +11,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
+use wire::agent::Harness;
 
 use crate::client::{Server, ServerArguments};
 use crate::files;
@@ -52,6 +54,15 @@ pub(crate) struct RunArguments {
     /// A whole agent configuration as JSON, in place of the flags above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "base_url", "system", "max_rounds"])]
     agent_config: Option<PathBuf>,
+    /// What runs the loop; a coding agent needs its template, see `template add-harness`
+    #[arg(long, value_name = "NAME", value_parser = harness_parser())]
+    harness: Option<Harness>,
+    /// The harness's session to go on with, as `<harness>.session-id` named it
+    #[arg(long, value_name = "ID", requires = "harness")]
+    session: Option<String>,
+    /// Do not tell which files change
+    #[arg(long)]
+    no_file_events: bool,
     /// What the sandbox starts from
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
@@ -102,6 +113,12 @@ impl Provider {
     }
 }
 
+/// Names all harnesses, so that help and completion know them.
+fn harness_parser() -> impl TypedValueParser<Value = Harness> {
+    PossibleValuesParser::new(Harness::ALL.map(Harness::name))
+        .try_map(|name| Harness::parse(&name).ok_or("no such harness"))
+}
+
 /// Dispatches and shows.
 pub(crate) fn command(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let body = body(arguments)?;
@@ -142,6 +159,15 @@ fn body(arguments: &RunArguments) -> anyhow::Result<Value> {
         "config": config(arguments)?,
         "on_disconnect": on_disconnect,
     });
+    if let Some(harness) = arguments.harness {
+        body["harness"] = json!(harness);
+    }
+    if let Some(session) = &arguments.session {
+        body["modelOptions"] = json!({ "sessionId": session });
+    }
+    if arguments.no_file_events {
+        body["fileEvents"] = json!(false);
+    }
     if let Some(template) = &arguments.template {
         body["template"] = json!(template);
     }

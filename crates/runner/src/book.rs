@@ -10,11 +10,12 @@ use chrono::Utc;
 use sandbox::Sandbox;
 use store::RunEnd;
 use tokio::time::timeout;
-use wire::run::{ErrorCode, Event, Ledger, RunEvent, Terminal};
+use wire::run::{ErrorCode, Event, Ledger, Outcome, Refusal, RunEvent, StepId, Terminal};
 
 use crate::{
     archive, clock,
     hearing::Hearing,
+    hooks::Hooks,
     lines::Line,
     link::Usage,
     log::{Former, Life, LogWriter},
@@ -36,6 +37,9 @@ pub(crate) struct Book {
     hearing: Hearing,
     /// What was taken in and is not written yet.
     entries: Vec<RunEvent>,
+    hooks: Hooks,
+    /// Calls of tools that a former server left open.
+    open_calls: Vec<(StepId, u64)>,
     input_tokens: u64,
     output_tokens: u64,
     code: Option<ErrorCode>,
@@ -53,6 +57,8 @@ impl Book {
             ledger: former.ledger,
             hearing: Hearing::after(former.agent_line),
             entries: Vec::new(),
+            hooks: Hooks::default(),
+            open_calls: former.open_calls,
             input_tokens: former.input_tokens,
             output_tokens: former.output_tokens,
             code: former.code,
@@ -66,6 +72,11 @@ impl Book {
         self.write().await
     }
 
+    /// How many of its lines the agent was heard with.
+    pub(crate) fn heard(&self) -> u64 {
+        self.hearing.line()
+    }
+
     /// Takes in what a call to the model used.
     pub(crate) async fn count(&mut self, usage: Usage) -> Option<Verdict> {
         let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } =
@@ -77,6 +88,35 @@ impl Book {
         // Refused only when the run is over.
         let _ = self.ledger.append(event, clock::now(), &mut self.entries);
         self.write().await
+    }
+
+    /// Takes in an event of the host's own: what a tool of the caller's does.
+    pub(crate) async fn note(&mut self, event: Event) -> Option<Verdict> {
+        match self.ledger.append(event, clock::now(), &mut self.entries) {
+            // A call that is not in the log must not be made either.
+            Err(refusal @ Refusal::TooManySteps { .. }) => Some(verdict::too_many_steps(&refusal)),
+            // Refused only when the run is over.
+            Ok(()) | Err(_) => self.write().await,
+        }
+    }
+
+    /// Ends the calls of tools that were made through a former server: they
+    /// ended with its connections.
+    pub(crate) async fn interrupt_calls(&mut self) -> Option<Verdict> {
+        let now = clock::now();
+        for (id, since) in std::mem::take(&mut self.open_calls) {
+            let outcome = Outcome::Failed { error: "interrupted".to_owned(), result: None };
+            let duration_ms = now.saturating_sub(since);
+            let ended = Event::StepEnded { id, outcome, duration_ms };
+            // Each of them runs, as its log says.
+            let _ = self.ledger.append(ended, now, &mut self.entries);
+        }
+        self.write().await
+    }
+
+    /// Tells files that change to whoever wants to know beside the log.
+    pub(crate) fn tell_files(&mut self, run_hook: Option<&str>) {
+        self.hooks = Hooks::open(&self.office, &self.run, run_hook);
     }
 
     /// Ends the run; with what is in the log already if there is no `terminal`.
@@ -140,6 +180,7 @@ impl Book {
             self.broken = true;
             return Some(verdict::log_broken());
         }
+        self.hooks.tell(&self.run, &entries);
         if let Some(Event::Error { code, .. }) = entries.last().map(|entry| &entry.event) {
             self.code = Some(*code);
         }

@@ -41,7 +41,7 @@ impl FromRequestParts<Runner> for Owned {
 
 impl Runner {
     /// A run of `team`. One of another team is as unknown as none.
-    async fn owned(&self, id: &str, team: &Team) -> Result<Owned, Fault> {
+    pub(crate) async fn owned(&self, id: &str, team: &Team) -> Result<Owned, Fault> {
         let unknown = || Fault::new(Code::NotFound, format!("run `{id}` was not found"));
         let id = RunId::parse(id).map_err(|_| unknown())?;
         // The handle first: a run that ends in between is in the store by then.

@@ -5,10 +5,10 @@ use utoipa::{
     IntoResponses, ToSchema,
     openapi::{
         RefOr,
-        schema::{Object, ObjectBuilder, Schema, SchemaType, Type},
+        schema::{Object, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type},
     },
 };
-use wire::run::ErrorCode;
+use wire::{agent::Harness, run::ErrorCode};
 
 /// The body of an answer that is no success.
 #[derive(ToSchema)]
@@ -69,6 +69,32 @@ pub(crate) fn state() -> Object {
 /// What a hang-up means.
 pub(crate) fn on_disconnect() -> Object {
     text_of(["cancel", "continue"], "What a hang-up of the caller means to the run.")
+}
+
+/// What runs the loop.
+pub(crate) fn harness() -> Object {
+    let names = Harness::ALL.map(Harness::name);
+    text_of(names, "What runs the loop; `builtin` unless said.")
+}
+
+/// What happens to an action.
+pub(crate) fn ruling() -> Object {
+    text_of(["allow", "ask", "deny"], "What holds; `ask` unless said.")
+}
+
+/// Whether changes of files are told.
+pub(crate) fn file_events() -> RefOr<Schema> {
+    let switch = ObjectBuilder::new().schema_type(Type::Boolean);
+    let diff = ObjectBuilder::new()
+        .schema_type(Type::Boolean)
+        .description(Some("Whether what changed in the file is told too."));
+    let webhook = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("An address that hears of the changes beside the readers."));
+    let more = ObjectBuilder::new().property("diff", diff).property("webhook", webhook);
+    let description = "Whether changes of files are told as they happen; they are, unless said.";
+    let either = OneOfBuilder::new().item(switch).item(more).description(Some(description));
+    RefOr::T(Schema::OneOf(either.build()))
 }
 
 /// Why a run failed.

@@ -1,61 +1,73 @@
-//! The body of `POST /stream`: what a caller dispatches, checked before anything
-//! is started. A mistake is told by the name of its field.
+//! What a caller dispatches, checked before anything is started. A mistake is
+//! told by the name of its field.
 //!
 //! Fields nobody knows are passed over, since callers send more than a runner
-//! needs. Those that a later version will know are refused: to ignore them would
-//! look like consent.
+//! needs. Inside the objects that set limits and rules they are refused: to
+//! ignore them would look like consent.
 
+mod harness;
+mod origin;
+mod policy;
 mod shape;
+mod tools;
 
 use http::Uri;
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::OnDisconnect;
-use wire::{
-    Secret,
-    agent::{AgentConfig, AgentEnv},
-};
+use wire::agent::{CodeMode, FileEvents, Harness, Policy};
 
 use crate::fields::{BadBody, Fields};
 
-pub(crate) use shape::DispatchBody;
+pub(crate) use harness::session_id;
+pub(crate) use origin::{Origin, inline};
+pub(crate) use shape::{DispatchBody, DispatchLimits, DispatchPolicy, DispatchTool};
+pub(crate) use tools::{Executor, GivenTool};
 
 /// Longest prompt.
-const PROMPT_LIMIT: usize = 1 << 20;
+pub(crate) const PROMPT_LIMIT: usize = 1 << 20;
 /// Largest inline config, and environment.
 const CONFIG_LIMIT: usize = 8 << 20;
 /// Largest body: a config, an environment, a prompt, and the rest.
 pub(crate) const BODY_LIMIT: usize = 2 * CONFIG_LIMIT + 2 * PROMPT_LIMIT;
 /// Longest of everything else that is text.
-const TEXT_LIMIT: usize = 4096;
-/// What a sandbox is made from, when the caller says nothing.
-const TEMPLATE: &str = "base";
-/// The harness of this version.
-pub(crate) const HARNESS: &str = "builtin";
+pub(crate) const TEXT_LIMIT: usize = 4096;
+/// What a sandbox of our own loop is made from, when the caller says nothing.
+pub(crate) const TEMPLATE: &str = "base";
 
 /// A dispatch that may be started.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
     pub(crate) prompt: String,
     pub(crate) chat_id: Option<String>,
+    /// The conversation, by the caller's name for it.
+    pub(crate) thread_id: Option<String>,
+    /// The caller's own name for the run.
+    pub(crate) client_run_id: Option<String>,
+    pub(crate) origin: Origin,
+    /// What runs the loop, if the dispatch says so; a workspace may say it later.
+    pub(crate) harness: Option<Harness>,
+    /// The harness's own session that goes on.
+    pub(crate) session_id: Option<String>,
     pub(crate) template: String,
     pub(crate) on_disconnect: OnDisconnect,
-    pub(crate) origin: Origin,
+    pub(crate) file_events: FileEvents,
+    /// Who hears of files beside the readers of the log.
+    pub(crate) file_hook: Option<String>,
+    pub(crate) tools: Vec<GivenTool>,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) code_mode: CodeMode,
     pub(crate) limits: Limits,
 }
 
-/// Where the agent's environment and configuration come from.
-#[derive(Debug)]
-pub(crate) enum Origin {
-    /// From the caller's workspace.
-    Callbacks {
-        /// Without a slash at its end.
-        agent_url: String,
-        otp_setup: Secret<String>,
-        otp_run: Secret<String>,
-        otp_upload: Option<Secret<String>>,
-    },
-    /// From the dispatch itself.
-    Inline { config: Secret<Value>, env: AgentEnv },
+/// What is to be done, apart from how.
+pub(crate) struct Assignment {
+    pub(crate) prompt: String,
+    pub(crate) chat_id: Option<String>,
+    pub(crate) thread_id: Option<String>,
+    pub(crate) client_run_id: Option<String>,
+    pub(crate) origin: Origin,
+    /// Tools that the client executes; those of servers are among the fields.
+    pub(crate) client_tools: Vec<GivenTool>,
 }
 
 /// What the caller allows the run.
@@ -67,71 +79,106 @@ pub(crate) struct Limits {
 }
 
 impl Dispatch {
-    /// Reads a body, or says which field is wrong.
+    /// Reads the body of `POST /stream`, or says which field is wrong.
     pub(crate) fn parse(body: &[u8]) -> Result<Dispatch, BadBody> {
         let mut fields = Fields::of_body(body)?;
-        refuse_what_is_not_there(&mut fields)?;
         let prompt =
             fields.text("prompt", PROMPT_LIMIT)?.ok_or_else(|| fields.missing("prompt"))?;
+        let chat_id = fields.text("chat_id", TEXT_LIMIT)?;
+        let assignment = Assignment {
+            prompt,
+            thread_id: chat_id.clone(),
+            chat_id,
+            client_run_id: None,
+            origin: origin::take(&mut fields)?,
+            client_tools: Vec::new(),
+        };
+        Dispatch::new(assignment, fields)
+    }
+
+    /// An assignment, done as the fields say.
+    pub(crate) fn new(assignment: Assignment, mut fields: Fields) -> Result<Dispatch, BadBody> {
+        let Assignment { prompt, chat_id, thread_id, client_run_id, origin, client_tools } =
+            assignment;
+        let harness = harness::take(&mut fields, &origin)?;
+        let template = match fields.text("template", TEXT_LIMIT)? {
+            Some(template) => template,
+            None => harness::template(harness).to_owned(),
+        };
         let on_disconnect = match fields.text("on_disconnect", TEXT_LIMIT)? {
             None => OnDisconnect::Cancel,
             Some(name) => OnDisconnect::parse(&name)
                 .ok_or_else(|| fields.wrong("on_disconnect", "must be `cancel` or `continue`"))?,
         };
+        let (file_events, file_hook) = file_events(&mut fields)?;
+        let mut tools = GivenTool::take_all(&mut fields)?;
+        tools.extend(client_tools);
+        tools::check_names("tools", &tools)?;
+        let code_mode = match fields.take("code_mode")? {
+            None | Some(Value::Bool(false)) => CodeMode::Off,
+            Some(Value::Bool(true)) => CodeMode::On,
+            Some(_) => return Err(fields.wrong("code_mode", "must be true or false")),
+        };
         Ok(Dispatch {
-            prompt,
-            on_disconnect,
-            chat_id: fields.text("chat_id", TEXT_LIMIT)?,
-            template: fields.text("template", TEXT_LIMIT)?.unwrap_or_else(|| TEMPLATE.to_owned()),
+            session_id: harness::session(&mut fields, &origin)?,
+            policy: policy::take(&mut fields)?,
             limits: limits(fields.inside("limits")?)?,
-            origin: origin(&mut fields)?,
+            prompt,
+            chat_id,
+            thread_id,
+            client_run_id,
+            origin,
+            harness,
+            template,
+            on_disconnect,
+            file_events,
+            file_hook,
+            tools,
+            code_mode,
         })
     }
-}
 
-fn origin(fields: &mut Fields) -> Result<Origin, BadBody> {
-    let agent_url = fields.text("agent_url", TEXT_LIMIT)?;
-    let config = fields.take("config")?;
-    let env = fields.take("env")?;
-    match (agent_url, config) {
-        (Some(_), Some(_)) => Err(BadBody::Both("agent_url", "config")),
-        (Some(_), None) if env.is_some() => Err(BadBody::Both("agent_url", "env")),
-        (Some(url), None) => {
-            let agent_url = address(&url)
-                .ok_or_else(|| fields.wrong("agent_url", "must be an absolute http(s) address"))?;
-            let otp_setup = one_time_token(fields, "otp_setup")?;
-            let otp_run = one_time_token(fields, "otp_run")?;
-            let otp_upload = one_time_token(fields, "otp_upload")?;
-            Ok(Origin::Callbacks {
-                agent_url,
-                otp_setup: otp_setup.ok_or_else(|| fields.missing("otp_setup"))?,
-                otp_run: otp_run.ok_or_else(|| fields.missing("otp_run"))?,
-                otp_upload,
-            })
-        }
-        (None, Some(config)) => inline(fields, config, env.unwrap_or(Value::Null)),
-        (None, None) => Err(fields.missing("agent_url")),
+    /// Every address that is called for the run whatever its agent does, by the
+    /// name of its field.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let workspace = match &self.origin {
+            Origin::Callbacks { agent_url, .. } => Some(("agent_url", agent_url.as_str())),
+            Origin::Inline { .. } => None,
+        };
+        let hook = self.file_hook.as_deref().map(|url| ("file_events.webhook", url));
+        let tools = self.tools.iter().filter_map(|given| match &given.executor {
+            Executor::Http { url, .. } => Some(("tools", url.as_str())),
+            Executor::Client => None,
+        });
+        workspace.into_iter().chain(hook).chain(tools)
     }
 }
 
-fn inline(fields: &mut Fields, config: Value, env: Value) -> Result<Origin, BadBody> {
-    for name in ["otp_setup", "otp_run", "otp_upload"] {
-        if fields.take(name)?.is_some() {
-            return Err(fields.wrong(name, "is of no use beside `config`"));
+fn file_events(fields: &mut Fields) -> Result<(FileEvents, Option<String>), BadBody> {
+    let given = match fields.take("file_events")? {
+        None | Some(Value::Bool(true)) => return Ok((FileEvents::On, None)),
+        Some(Value::Bool(false)) => return Ok((FileEvents::Off, None)),
+        Some(given @ Value::Object(_)) => given,
+        Some(_) => {
+            let must = "must be true, false, or an object with `diff` and `webhook`";
+            return Err(fields.wrong("file_events", must));
         }
-    }
-    for (name, value) in [("config", &config), ("env", &env)] {
-        if value.to_string().len() > CONFIG_LIMIT {
-            return Err(fields.wrong(name, &format!("must be at most {CONFIG_LIMIT} bytes long")));
-        }
-    }
-    if let Err(err) = serde_json::from_value::<AgentConfig>(config.clone()) {
-        return Err(fields.wrong("config", &format!("is not a configuration: {err}")));
-    }
-    let env = if env.is_null() { json!({}) } else { env };
-    let env: AgentEnv = serde_json::from_value(env)
-        .map_err(|err| fields.wrong("env", &format!("is not an environment: {err}")))?;
-    Ok(Origin::Inline { config: Secret::new(config), env })
+    };
+    let mut fields = Fields::of_value(&fields.named("file_events"), given)?;
+    let events = match fields.take("diff")? {
+        None | Some(Value::Bool(false)) => FileEvents::On,
+        Some(Value::Bool(true)) => FileEvents::Diff,
+        Some(_) => return Err(fields.wrong("diff", "must be true or false")),
+    };
+    let webhook = match fields.text("webhook", TEXT_LIMIT)? {
+        None => None,
+        Some(url) => match hook(&url) {
+            None => return Err(fields.wrong("webhook", "must be an absolute http(s) address")),
+            url => url,
+        },
+    };
+    fields.nothing_else()?;
+    Ok((events, webhook))
 }
 
 fn limits(mut fields: Fields) -> Result<Limits, BadBody> {
@@ -148,49 +195,18 @@ fn limits(mut fields: Fields) -> Result<Limits, BadBody> {
 /// An absolute address that paths can be put behind.
 fn address(text: &str) -> Option<String> {
     let uri: Uri = text.parse().ok()?;
+    let address = hook(text).filter(|_| uri.query().is_none())?;
+    Some(address.trim_end_matches('/').to_owned())
+}
+
+/// An absolute address that is called as it is.
+fn hook(text: &str) -> Option<String> {
+    let uri: Uri = text.parse().ok()?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
     let authority = uri.authority()?.as_str();
-    let plain = !authority.contains('@') && uri.query().is_none() && !text.contains('#');
+    let plain = !authority.contains('@') && !text.contains('#');
     let named = uri.host().is_some_and(|host| !host.is_empty());
-    (known && plain && named).then(|| text.trim_end_matches('/').to_owned())
-}
-
-/// A token has to fit a header.
-fn one_time_token(
-    fields: &mut Fields,
-    name: &'static str,
-) -> Result<Option<Secret<String>>, BadBody> {
-    match fields.text(name, TEXT_LIMIT)? {
-        Some(token) if !token.bytes().all(|b| b.is_ascii_graphic()) => {
-            Err(fields.wrong(name, "must be printable ASCII without spaces"))
-        }
-        token => Ok(token.map(Secret::new)),
-    }
-}
-
-fn refuse_what_is_not_there(fields: &mut Fields) -> Result<(), BadBody> {
-    if let Some(harness) = fields.text("harness", TEXT_LIMIT)?
-        && harness != HARNESS
-    {
-        return Err(BadBody::NotYet(format!("harness: {harness}")));
-    }
-    match fields.take("file_events")? {
-        None | Some(Value::Bool(false)) => {}
-        Some(Value::Bool(true)) => return Err(BadBody::NotYet("fileEvents".to_owned())),
-        Some(_) => return Err(fields.wrong("file_events", "must be true or false")),
-    }
-    for name in ["tools", "policy"] {
-        let asked = match fields.take(name)? {
-            None => false,
-            Some(Value::Array(list)) => !list.is_empty(),
-            Some(Value::Object(map)) => !map.is_empty(),
-            Some(_) => true,
-        };
-        if asked {
-            return Err(BadBody::NotYet(name.to_owned()));
-        }
-    }
-    Ok(())
+    (known && plain && named).then(|| text.to_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //!     └──────────── cancelled, cap, death ─────────────┘
 //! ```
 //!
+//! What the agent says comes by its standard output, what it asks of the host by
+//! its link, and the log has both in the order in which the agent did them.
 //! Whatever happens, the log gets exactly one terminal event; what it says of a
 //! death is in `verdict`. A run that is left to the next server gets none here.
 
@@ -15,15 +17,22 @@ use sandbox::Sandbox;
 use store::RunRow;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
+use wire::run::Event;
 
 use crate::{
-    attend::Said,
+    attend::{Attendance, Said},
     book::Book,
     dispatch::Dispatch,
     link::{self, Note, Upstreams},
     opening::{self, Opened, OpeningError},
     verdict::{self, Verdict},
 };
+
+/// How long what an agent said before it called a tool is waited for: words and
+/// calls come by different ways. An agent that says how much it said is waited for
+/// until that was heard, or until it is clear that it lies.
+const ON_ITS_WAY: Duration = Duration::from_millis(25);
+const PROMISED: Duration = Duration::from_secs(1);
 
 /// What a driver is to do.
 pub(crate) enum Task {
@@ -57,7 +66,13 @@ impl Driver {
             opened = self.open(task) => opened,
         };
         match opened {
-            Ok(opened) => self.attend(opened).await,
+            Ok(opened) => {
+                self.book.tell_files(opened.upstreams.file_hook());
+                match self.book.interrupt_calls().await {
+                    Some(verdict) => verdict,
+                    None => self.attend(opened).await,
+                }
+            }
             Err(err) => verdict::of_opening(&err, &self.sandbox).await,
         }
     }
@@ -102,22 +117,68 @@ impl Driver {
                         None
                     }
                     Note::Usage(usage) => self.book.count(usage).await,
+                    Note::ToolStarted { id, name, args, at, line, booked } => {
+                        let mut verdict = self.listen(&mut attendance, at.into(), line).await;
+                        if verdict.is_none() {
+                            verdict = self.book.note(Event::StepStarted { id, name, args }).await;
+                        }
+                        if verdict.is_none() {
+                            booked.done();
+                        }
+                        verdict
+                    }
+                    Note::ToolEnded { id, outcome, duration_ms, booked } => {
+                        let ended = Event::StepEnded { id, outcome, duration_ms };
+                        let verdict = self.book.note(ended).await;
+                        booked.done();
+                        verdict
+                    }
+                    Note::Custom { name, value, booked } => {
+                        let verdict = self.book.note(Event::Custom { name, value }).await;
+                        booked.done();
+                        verdict
+                    }
                 },
                 outcome = &mut telling, if !told => {
                     told = true;
                     outcome.err().and_then(|err| verdict::of_telling(&err))
                 }
-                said = attendance.next() => match said {
-                    Said::Lines(lines) => self.book.hear(lines).await,
-                    Said::Ended(exit) => Some(verdict::of_exit(&exit, &sandbox).await),
-                    Said::Silence => Some(verdict::of_silence(&sandbox).await),
-                },
+                said = attendance.next() => self.hear(said).await,
                 () = sandbox.gone().cancelled() => Some(verdict::of_sandbox(&sandbox).await),
             };
             if let Some(verdict) = verdict {
                 return verdict;
             }
         }
+    }
+
+    async fn hear(&mut self, said: Said) -> Option<Verdict> {
+        match said {
+            Said::Lines(lines) => self.book.hear(lines).await,
+            Said::Ended(exit) => Some(verdict::of_exit(&exit, &self.sandbox).await),
+            Said::Silence => Some(verdict::of_silence(&self.sandbox).await),
+        }
+    }
+
+    /// Hears what the agent said before it called a tool, as far as it says how
+    /// much that was. It says nothing about the call before it is answered.
+    async fn listen(
+        &mut self,
+        attendance: &mut Attendance,
+        called: Instant,
+        line: Option<u64>,
+    ) -> Option<Verdict> {
+        let until = called + if line.is_some() { PROMISED } else { ON_ITS_WAY };
+        while line.is_none_or(|line| self.book.heard() < line) {
+            let said = tokio::select! {
+                said = attendance.next() => said,
+                () = tokio::time::sleep_until(until) => return None,
+            };
+            if let Some(verdict) = self.hear(said).await {
+                return Some(verdict);
+            }
+        }
+        None
     }
 }
 

@@ -16,7 +16,9 @@ pub(crate) fn of_body(err: BadBody) -> Fault {
 pub(crate) fn of_dispatch(err: DispatchError) -> Fault {
     // No `_` arm: a new variant has to choose its code here.
     let code = match &err {
-        DispatchError::Address(_) | DispatchError::Runtime(_) => Code::InvalidArgument,
+        DispatchError::Address { .. } | DispatchError::NoHarness(_) | DispatchError::Runtime(_) => {
+            Code::InvalidArgument
+        }
         DispatchError::Closing | DispatchError::NoAgent => Code::Unavailable,
         DispatchError::Sandbox(err) => of_create(err),
         DispatchError::Directory(_)
@@ -26,7 +28,8 @@ pub(crate) fn of_dispatch(err: DispatchError) -> Fault {
     };
     let is_template = matches!(
         &err,
-        DispatchError::Sandbox(CreateError::NoTemplate(_) | CreateError::Template(_))
+        DispatchError::NoHarness(_)
+            | DispatchError::Sandbox(CreateError::NoTemplate(_) | CreateError::Template(_))
     );
     let field = if is_template { "`template`: " } else { "" };
     Fault::new(code, format!("{field}{err}")).caused_by(err)

@@ -25,14 +25,12 @@ pub(crate) enum BadBody {
     /// Two fields exclude each other.
     #[error("`{0}` and `{1}` exclude each other")]
     Both(&'static str, &'static str),
-    /// The field is for a later version.
-    #[error("`{0}` is not there yet in this version of Mayfly")]
-    NotYet(String),
 }
 
 /// The fields of one object. A field that says `null` counts as missing.
 pub(crate) struct Fields {
-    path: &'static str,
+    /// What the names of its mistakes begin with; empty for a whole body.
+    path: String,
     map: Map<String, Value>,
 }
 
@@ -40,18 +38,70 @@ impl Fields {
     /// The fields of a whole body.
     pub(crate) fn of_body(bytes: &[u8]) -> Result<Fields, BadBody> {
         match serde_json::from_slice(bytes) {
-            Ok(map) => Ok(Fields { path: "", map }),
+            Ok(map) => Ok(Fields { path: String::new(), map }),
             Err(err) => Err(BadBody::NotAnObject(err.to_string())),
         }
     }
 
-    /// The fields of the object in a field; none at all when it is missing.
-    pub(crate) fn inside(&mut self, name: &'static str) -> Result<Fields, BadBody> {
-        match self.take(name)? {
-            None => Ok(Fields { path: name, map: Map::new() }),
-            Some(Value::Object(map)) => Ok(Fields { path: name, map }),
-            Some(_) => Err(self.wrong(name, "must be an object")),
+    /// The fields of a value that is called `path`; none at all of `null`.
+    pub(crate) fn of_value(path: &str, value: Value) -> Result<Fields, BadBody> {
+        let path = path.to_owned();
+        match value {
+            Value::Null => Ok(Fields { path, map: Map::new() }),
+            Value::Object(map) => Ok(Fields { path, map }),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Err(BadBody::Wrong { field: path, must: "must be an object".to_owned() })
+            }
         }
+    }
+
+    /// The fields of the object in a field; none at all when it is missing.
+    pub(crate) fn inside(&mut self, name: &str) -> Result<Fields, BadBody> {
+        let value = self.take(name)?.unwrap_or(Value::Null);
+        Fields::of_value(&self.named(name), value)
+    }
+
+    /// What they are the fields of.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Everything that is left, each of which has to be a text.
+    pub(crate) fn texts(self) -> Result<Vec<(String, String)>, BadBody> {
+        let Fields { path, map } = self;
+        let there = map.into_iter().filter(|(_, value)| !value.is_null());
+        let texts = there.map(|(name, value)| {
+            let text = value.as_str().map(str::to_owned).ok_or_else(|| BadBody::Wrong {
+                field: format!("{path}.{name}"),
+                must: "must be a string".to_owned(),
+            });
+            text.map(|text| (name, text))
+        });
+        texts.collect()
+    }
+
+    /// Takes a list out, each item with its own name; empty when it is missing.
+    pub(crate) fn list(
+        &mut self,
+        name: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Value)>, BadBody> {
+        let items = match self.take(name)? {
+            None => Vec::new(),
+            Some(Value::Array(items)) => items,
+            Some(_) => return Err(self.wrong(name, "must be a list")),
+        };
+        if items.len() > limit {
+            return Err(self.wrong(name, &format!("must have at most {limit} items")));
+        }
+        let named = self.named(name);
+        let items = items.into_iter().enumerate();
+        Ok(items.map(|(index, item)| (format!("{named}[{index}]"), item)).collect())
     }
 
     /// Takes a field out, under its own name or the same in camel case.
@@ -112,7 +162,8 @@ impl Fields {
         BadBody::Missing(self.named(name))
     }
 
-    fn named(&self, name: &str) -> String {
+    /// A field's name as mistakes show it.
+    pub(crate) fn named(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 }

@@ -6,7 +6,7 @@
 
 use wire::run::{AgentLine, Event, Ledger, Level, RunEvent};
 
-use crate::lines::Line;
+use crate::{lines::Line, link::call_number};
 
 /// How many refusals the log mentions.
 const MENTIONED: u32 = 20;
@@ -23,6 +23,11 @@ impl Hearing {
     /// Lines up to that one were heard before.
     pub(crate) fn after(line: u64) -> Hearing {
         Hearing { line, refused: 0 }
+    }
+
+    /// The number of the last line.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
     }
 
     /// Adds what goes into the log for these lines.
@@ -61,6 +66,11 @@ impl Hearing {
         self.line = line.n;
         if let Event::Usage { .. } = line.event {
             return Err("tokens are counted outside".to_owned());
+        }
+        if let Event::StepStarted { id, .. } | Event::StepEnded { id, .. } = &line.event
+            && call_number(id).is_some()
+        {
+            return Err(format!("step `{id}` is booked outside"));
         }
         ledger.accept(line, now, out).map_err(|err| err.to_string())
     }
@@ -127,6 +137,7 @@ mod tests {
             "garbage",
             r#"{"n":3,"ts":1,"type":"usage","input_tokens":1,"output_tokens":1}"#,
             r#"{"n":3,"ts":1,"type":"step_ended","id":"step_1","status":"failed","error":"e","duration_ms":1}"#,
+            r#"{"n":3,"ts":1,"type":"step_started","id":"step_tool_1","name":"x","args":{}}"#,
         ] {
             let heard = hear(&[line]);
             assert!(heard.len() == 1 && is_warning(&heard[0]), "{line}: {heard:?}");

@@ -4,6 +4,8 @@
 //! One driver task each is the only code that writes a run's log; everybody
 //! else follows the file.
 
+mod accept;
+mod agui;
 mod archive;
 mod assets;
 mod attend;
@@ -17,12 +19,14 @@ mod fault;
 mod fields;
 mod follow;
 mod hearing;
+mod hooks;
 mod info;
 mod lines;
 pub mod link;
 mod list;
 mod log;
 mod look;
+mod names;
 mod office;
 mod opening;
 mod projection;

@@ -8,7 +8,9 @@
 //!
 //! ```text
 //! serve ── route ──┬── forward ── outbound (address policy, no redirects) ──► upstream
-//!                  └── broker (key, budget) ── meter (tokens, as they pass)
+//!                  ├── broker (key, budget) ── meter (tokens, as they pass)
+//!                  ├── tools (bearer, MCP) ── outbound ──► the caller's tools
+//!                  └── sessions (archives of harnesses, on disk)
 //! ```
 
 mod addresses;
@@ -24,8 +26,10 @@ mod refusal;
 mod route;
 mod seal;
 mod serve;
+mod sessions;
 mod stall;
 mod target;
+mod tools;
 mod upstreams;
 mod usage;
 
@@ -35,6 +39,9 @@ pub use outbound::{Outbound, OutboundError, UrlRefused};
 pub use policy::{AddressPolicy, AddressRange, BadRange};
 pub use seal::{SEAL_LABEL, SealError, UnsealError};
 pub use serve::serve;
+pub use sessions::Sessions;
+pub(crate) use sessions::prune as prune_sessions;
 pub use target::BadTarget;
-pub use upstreams::{Note, Terms, Upstreams};
+pub(crate) use tools::call_number;
+pub use upstreams::{Booked, Note, Terms, Upstreams};
 pub use usage::{Basis, Usage};

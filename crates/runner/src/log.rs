@@ -17,7 +17,9 @@ use std::{
 };
 
 use tokio::{io::AsyncWriteExt, sync::watch};
-use wire::run::{ErrorCode, Event, Ledger, RunEvent, RunId, to_raw};
+use wire::run::{ErrorCode, Event, Ledger, RunEvent, RunId, StepId, to_raw};
+
+use crate::{link::call_number, names::CallersName};
 
 /// A log of that many bytes is full: an agent that never stops talking must not
 /// fill the host's disk. What was said at once, and the end, may go past it.
@@ -146,8 +148,14 @@ pub(crate) struct Former {
     pub(crate) output_tokens: u64,
     /// Tokens of all kinds, cached ones too: what counts against a budget.
     pub(crate) spent: u64,
+    /// The number of the last call of a tool that the host booked.
+    pub(crate) tool_calls: u64,
+    /// Those of them that have not ended, with the time they began.
+    pub(crate) open_calls: Vec<(StepId, u64)>,
     /// The code of the error that ended it.
     pub(crate) code: Option<ErrorCode>,
+    /// What its caller calls it.
+    pub(crate) name: Option<CallersName>,
 }
 
 impl Former {
@@ -165,6 +173,12 @@ impl Former {
         });
         let ledger = Ledger::replay(log.inspect(|entry| {
             former.agent_line = former.agent_line.max(entry.line.unwrap_or(0));
+            if let Event::Started { thread_id: Some(thread), client_run_id: Some(run), .. } =
+                &entry.event
+            {
+                let (thread_id, run_id) = (thread.clone(), run.clone());
+                former.name = Some(CallersName { thread_id, run_id });
+            }
             if let Event::Usage {
                 input_tokens,
                 output_tokens,
@@ -179,6 +193,7 @@ impl Former {
                     add(&mut former.spent, kind);
                 }
             }
+            former.note_call(entry);
             if let Event::Error { code, .. } = &entry.event {
                 former.code = Some(*code);
             }
@@ -186,6 +201,20 @@ impl Former {
         former.ledger = ledger?;
         failed?;
         Ok((former, entries.length))
+    }
+}
+
+impl Former {
+    fn note_call(&mut self, entry: &RunEvent) {
+        if let Event::StepStarted { id, .. } = &entry.event
+            && let Some(number) = call_number(id)
+        {
+            self.tool_calls = self.tool_calls.max(number);
+            self.open_calls.push((id.clone(), entry.ts));
+        }
+        if let Event::StepEnded { id, .. } = &entry.event {
+            self.open_calls.retain(|(open, _)| open != id);
+        }
     }
 }
 
@@ -232,6 +261,11 @@ impl Shelf {
     pub(crate) fn open(directory: PathBuf) -> io::Result<Shelf> {
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         Ok(Shelf { directory })
+    }
+
+    /// Where all of them are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The directory of one run. An id is safe in a path.

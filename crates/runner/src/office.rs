@@ -17,11 +17,13 @@ use http_kit::{Exposition, Keys};
 use sandbox::{Closing, Sandboxes};
 use store::{OnDisconnect, Store};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use wire::{Secret, run::RunId};
+use wire::{Secret, agent::ModelConfig, run::RunId};
 
 use crate::{
-    link::{AddressPolicy, Outbound, OutboundError},
+    hooks::ServerHook,
+    link::{AddressPolicy, Outbound, OutboundError, Sessions},
     log::Shelf,
+    names::Names,
     run::{Order, Run},
     tally::Tally,
 };
@@ -44,6 +46,10 @@ pub struct Settings {
     pub addresses: AddressPolicy,
     /// What seals the secrets of runs that outlive the server.
     pub seal_key: Secret<[u8; 32]>,
+    /// Who answers a client of `/agui` that names no model.
+    pub model: Option<ModelConfig>,
+    /// Who is told of the files that change in every run.
+    pub file_hook: Option<String>,
 }
 
 /// The runner could not be opened.
@@ -71,12 +77,16 @@ pub(crate) struct Office {
     pub(crate) shelf: Shelf,
     pub(crate) outbound: Outbound,
     pub(crate) seal_key: Secret<[u8; 32]>,
+    pub(crate) model: Option<ModelConfig>,
+    pub(crate) file_hook: Option<ServerHook>,
     pub(crate) max_runtime: Duration,
     pub(crate) keep: TimeDelta,
     pub(crate) tally: Tally,
     pub(crate) tasks: TaskTracker,
     /// Ends the tasks that are no runs.
     pub(crate) stop: CancellationToken,
+    /// What callers call their runs.
+    pub(crate) names: Names,
     closed: AtomicBool,
     living: Mutex<HashMap<RunId, Arc<Run>>>,
 }
@@ -91,11 +101,14 @@ impl Runner {
             sandboxes: settings.sandboxes,
             store: settings.store,
             seal_key: settings.seal_key,
+            model: settings.model,
+            file_hook: settings.file_hook.map(ServerHook::new).transpose()?,
             max_runtime: settings.max_runtime,
             keep: settings.keep,
             tally: Tally::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            names: Names::default(),
             closed: AtomicBool::new(false),
             living: Mutex::default(),
         });
@@ -143,6 +156,11 @@ impl Office {
         if let Ok(mut living) = self.living.lock() {
             living.remove(id);
         }
+    }
+
+    /// The sessions of harnesses that a team has.
+    pub(crate) fn sessions_of(&self, team: &str) -> Sessions {
+        Sessions::of_team(self.shelf.directory(), team)
     }
 
     /// A living run.

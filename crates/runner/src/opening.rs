@@ -17,7 +17,7 @@ use store::OnDisconnect;
 use tokio::net::UnixStream;
 use wire::{
     Secret,
-    agent::{AgentLimits, Bootstrap, CodeMode, FileEvents, Harness, Source, ToolBridge},
+    agent::{AgentLimits, Bootstrap, HostTool, Source},
     run::RunId,
 };
 
@@ -75,7 +75,8 @@ pub(crate) async fn fresh(
     program: &Path,
     dispatch: Dispatch,
 ) -> Result<Opened, OpeningError> {
-    let Dispatch { prompt, chat_id, limits, origin, .. } = dispatch;
+    let Dispatch { prompt, chat_id, limits, origin, tools, .. } = dispatch;
+    let shown: Vec<HostTool> = tools.iter().map(|given| given.tool.clone()).collect();
     let link = sandbox.open_link().await?;
     let mut agent_limits = AgentLimits::STANDARD;
     if let Some(seconds) = limits.model_timeout_sec {
@@ -98,7 +99,12 @@ pub(crate) async fn fresh(
             (upstreams, Source::Inline { env, config: Box::new(config) })
         }
     };
-    let upstreams = upstreams.keeping_files_in(run.directory().clone());
+    let upstreams = upstreams
+        .of_run(run.row().id.clone())
+        .with_tools(tools)
+        .with_file_hook(dispatch.file_hook)
+        .keeping_files_in(run.directory().clone())
+        .keeping_sessions_in(office.sessions_of(&run.row().team));
     keep(office, run, &upstreams).await;
     let home = office.sandboxes.agent_home(sandbox.id());
     let id = &run.row().id;
@@ -109,13 +115,13 @@ pub(crate) async fn fresh(
         chat_id,
         source,
         workspace_dir: home.join(WORKSPACE).to_string_lossy().into_owned(),
-        harness: Some(Harness::Builtin),
-        session_id: None,
-        bridge: ToolBridge { url: format!("{}/tools", link.url()), bearer: Secret::new(String::new()) },
-        tools: Vec::new(),
-        policy: None,
-        file_events: FileEvents::Off,
-        code_mode: CodeMode::Off,
+        harness: dispatch.harness,
+        session_id: dispatch.session_id,
+        bridge: upstreams.bridge(),
+        tools: shown,
+        policy: dispatch.policy,
+        file_events: dispatch.file_events,
+        code_mode: dispatch.code_mode,
         limits: agent_limits,
     };
     let document = Secret::new(Bytes::from(serde_json::to_vec(&bootstrap)?));

@@ -65,6 +65,9 @@ impl Office {
         };
         let run = Run::new(row, directory, log.progress());
         self.enlist(&run);
+        if let Some(name) = &former.name {
+            self.names.note(&run.row().team, name.clone(), id);
+        }
         self.tally.adopted();
         let task = self.task(&run, &former, sandbox.is_some());
         let ended = former.ledger.is_finished();
@@ -94,7 +97,12 @@ impl Office {
         }
         let (key, outbound) = (&self.seal_key, self.outbound.clone());
         match opening::kept(run.directory(), &row.id, key, outbound, former.spent) {
-            Ok(upstreams) => Some(Task::Adopted { upstreams: Box::new(upstreams) }),
+            Ok(upstreams) => {
+                let upstreams = upstreams
+                    .after_calls(former.tool_calls)
+                    .keeping_sessions_in(self.sessions_of(&row.team));
+                Some(Task::Adopted { upstreams: Box::new(upstreams) })
+            }
             Err(err) => {
                 tracing::error!(run.id = %row.id, "run {} cannot go on: {err}", row.id);
                 None

@@ -1,10 +1,11 @@
-//! Logs are not kept for ever: what ended long ago goes, at the start and hourly.
+//! Nothing is kept for ever: logs of what ended long ago go, and sessions of
+//! harnesses that nobody took up since, at the start and hourly.
 
 use std::{sync::Arc, time::Duration};
 
 use chrono::Utc;
 
-use crate::office::Office;
+use crate::{link, office::Office};
 
 const EVERY: Duration = Duration::from_secs(3600);
 
@@ -16,6 +17,7 @@ impl Office {
             let stop = office.stop.clone();
             loop {
                 office.prune().await;
+                office.prune_sessions().await;
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(EVERY) => {}
@@ -37,6 +39,16 @@ impl Office {
                 Ok(Err(err)) => tracing::warn!(run.id = %id, "the log of {id} is left: {err}"),
                 Err(err) => tracing::error!(run.id = %id, "removing the log of {id} broke: {err}"),
             }
+        }
+    }
+
+    async fn prune_sessions(&self) {
+        let (runs, until) = (self.shelf.directory().to_owned(), Utc::now() - self.keep);
+        let pruned = tokio::task::spawn_blocking(move || link::prune_sessions(&runs, until.into()));
+        match pruned.await {
+            Ok(Ok(())) => {}
+            Ok(Err(err)) => tracing::warn!("old sessions could not be removed: {err}"),
+            Err(err) => tracing::error!("removing old sessions broke: {err}"),
         }
     }
 }

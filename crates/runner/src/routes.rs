@@ -6,7 +6,7 @@ use axum::Router;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{assets, list, look, office::Runner, stream};
+use crate::{agui, assets, list, look, office::Runner, stream};
 
 /// The runner's routes, and what describes them.
 pub fn router(runner: Runner) -> (Router, OpenApi) {
@@ -17,6 +17,7 @@ pub fn router(runner: Runner) -> (Router, OpenApi) {
 fn described() -> OpenApiRouter<Runner> {
     OpenApiRouter::default()
         .routes(routes!(stream::dispatch))
+        .routes(routes!(agui::run))
         .routes(routes!(list::list))
         .routes(routes!(look::info))
         .routes(routes!(stream::follow))

@@ -4,18 +4,22 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use sandbox::{BadTimeout, CreateError, Lifetime, NewSandbox, Sandbox};
+use sandbox::{BadTimeout, CreateError, Lifetime, NewSandbox, Sandbox, TemplateError};
 use store::{RunRow, RunState, StoreError};
 use tokio::sync::oneshot;
-use wire::run::{Event, Ledger, Level, RunId};
+use wire::{
+    agent::Harness,
+    run::{Event, Ledger, Level, RunId},
+};
 
 use crate::{
     book::Book,
     clock,
-    dispatch::{Dispatch, HARNESS, Origin},
+    dispatch::{Dispatch, Origin, TEMPLATE},
     driver::{Driver, Task},
     link::UrlRefused,
     log::{Former, LogError, LogWriter},
+    names::CallersName,
     office::Office,
     run::{CallersLine, Run},
 };
@@ -35,8 +39,10 @@ pub(crate) enum DispatchError {
     Closing,
     #[error("this server has no agent: start it with --agent")]
     NoAgent,
-    #[error("`agent_url` is refused: {0}")]
-    Address(#[from] UrlRefused),
+    #[error("`{field}` is refused: {reason}")]
+    Address { field: &'static str, reason: UrlRefused },
+    #[error("there is no template `{0}`; make one with `mayfly template add-harness {0}`")]
+    NoHarness(Harness),
     #[error(transparent)]
     Sandbox(#[from] CreateError),
     #[error("the run would take too long")]
@@ -62,8 +68,9 @@ impl Office {
             return Err(DispatchError::Closing);
         }
         let program = self.sandboxes.agent_path().ok_or(DispatchError::NoAgent)?;
-        if let Origin::Callbacks { agent_url, .. } = &dispatch.origin {
-            self.outbound.check(agent_url)?;
+        for (field, url) in dispatch.addresses() {
+            let checked = self.outbound.check(url);
+            checked.map_err(|reason| DispatchError::Address { field, reason })?;
         }
         let (reply, answer) = oneshot::channel();
         let office = Arc::clone(self);
@@ -95,13 +102,14 @@ impl Office {
         let seconds = runtime.as_secs().saturating_add(MARGIN_SECONDS);
         let new = NewSandbox {
             team: team.clone(),
-            template: dispatch.template.clone(),
+            template: self.template(dispatch).to_owned(),
             lifetime: Lifetime::for_new(i64::try_from(seconds).unwrap_or(i64::MAX))?,
             metadata: BTreeMap::from([(RUN_ID.to_owned(), id.to_string())]),
             envs: BTreeMap::new(),
             network: None,
         };
-        let sandbox = self.sandboxes.create(new).await?;
+        let made = self.sandboxes.create(new).await;
+        let sandbox = made.map_err(|err| without_template(err, dispatch))?;
         // As the store keeps it.
         let started_at = Utc::now().trunc_subsecs(3);
         let row = RunRow {
@@ -143,11 +151,11 @@ impl Office {
         let started = Event::Started {
             run_id: id.clone(),
             sandbox_id: Some(sandbox_id.clone()),
-            harness: HARNESS.to_owned(),
+            harness: dispatch.harness.unwrap_or_default().name().to_owned(),
             provider,
             model,
-            thread_id: dispatch.chat_id.clone(),
-            client_run_id: None,
+            thread_id: dispatch.thread_id.clone(),
+            client_run_id: dispatch.client_run_id.clone(),
         };
         let message = format!("Run {id} starts in sandbox {sandbox_id}");
         let mut ledger = Ledger::new();
@@ -159,12 +167,37 @@ impl Office {
         log.append(&entries).await?;
         let run = Run::new(row, directory, log.progress());
         self.enlist(&run);
+        if let (Some(thread), Some(run_id)) = (&dispatch.thread_id, &dispatch.client_run_id) {
+            let name = CallersName { thread_id: thread.clone(), run_id: run_id.clone() };
+            self.names.note(&run.row().team, name, run.row().id.clone());
+        }
         self.tally.started();
         let id = &run.row().id;
         tracing::info!(run.id = %id, sandbox.id = %sandbox.id(), "run {id} started");
         let former = Former { ledger, ..Former::default() };
         let book = Book::new(Arc::clone(self), run, log, former);
         Ok(Driver { book, sandbox: Arc::clone(sandbox) })
+    }
+
+    /// What the sandbox is made from. Where there are no templates a harness's
+    /// program is the host's, if the host has it.
+    fn template<'a>(&self, dispatch: &'a Dispatch) -> &'a str {
+        let is_own = dispatch.harness.is_some_and(|harness| harness.name() == dispatch.template);
+        if is_own && !self.sandboxes.have_templates() { TEMPLATE } else { &dispatch.template }
+    }
+}
+
+/// A harness's own template is made by a command, which few know by heart.
+fn without_template(err: CreateError, dispatch: &Dispatch) -> DispatchError {
+    let is_missing = matches!(
+        &err,
+        CreateError::NoTemplate(_) | CreateError::Template(TemplateError::Unknown(_))
+    );
+    match dispatch.harness {
+        Some(harness) if is_missing && dispatch.template == harness.name() => {
+            DispatchError::NoHarness(harness)
+        }
+        Some(_) | None => DispatchError::Sandbox(err),
     }
 }
 

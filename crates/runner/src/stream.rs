@@ -3,6 +3,8 @@
 //! A caller of the former that hangs up ends the run, unless it said that the
 //! run continues. A reader of the latter may come and go.
 
+use std::sync::Arc;
+
 use axum::{
     body::{Body, Bytes},
     extract::{Request, State},
@@ -10,10 +12,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
-use http_kit::{Caller, Fault, Query};
+use http_kit::{Caller, Fault, Query, Team};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use wire::{Code, run::RunId};
+use wire::{Code, agui::Position, run::RunId};
 
 use crate::{
     caller::Owned,
@@ -21,6 +23,7 @@ use crate::{
     dispatch::{BODY_LIMIT, Dispatch, DispatchBody},
     fault,
     follow::Follower,
+    log::Life,
     office::Runner,
     projection::Projection,
 };
@@ -34,8 +37,10 @@ const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct After {
-    /// The number of the last entry that is known; the stream begins behind it.
-    after: Option<u64>,
+    /// The number of the last entry that is known; the stream begins behind it. In
+    /// AG-UI an entry may be several events: `7.2` is behind the second of entry 7.
+    #[param(pattern = "^[0-9]+(\\.[0-9]+)?$")]
+    after: Option<String>,
 }
 
 /// Puts an agent into a fresh sandbox and streams what it does.
@@ -51,8 +56,8 @@ pub(crate) struct After {
     responses(
         (
             status = 200,
-            description = "The log as it grows, one JSON object a line. `Accept` chooses: the \
-                           envelope (`log`, `step`, `result`, `error`), or the log as it is.",
+            description = "The log as it grows. `Accept` chooses: the envelope (`log`, `step`, \
+                           `result`, `error`), the log as it is, or events of AG-UI.",
             headers(("x-mayfly-run-id" = String, description = "The run's id.")),
             content(
                 (
@@ -62,10 +67,12 @@ pub(crate) struct After {
                     ),
                 ),
                 (String = "application/vnd.mayfly.run+ndjson"),
+                (String = "text/event-stream"),
+                (String = "application/vnd.ag-ui.event+ndjson"),
+                (String = "application/vnd.ag-ui.event+proto"),
             ),
         ),
         (status = 400, description = "A field is wrong.", body = described::Fault),
-        (status = 406, description = "No such format yet.", body = described::Fault),
         (status = 413, description = "The body is too large.", body = described::Fault),
         (status = 429, description = "There are too many sandboxes.", body = described::Fault),
         (status = 503, description = "No sandbox can be started now.", body = described::Fault),
@@ -78,12 +85,24 @@ pub(crate) async fn dispatch(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Fault> {
-    let projection = Projection::asked(&headers)?;
+    let projection = Projection::asked(&headers);
     let dispatch = Dispatch::parse(&body(request).await?).map_err(fault::of_body)?;
+    start(&runner, team, dispatch, projection).await
+}
+
+/// Starts a run and answers with its log. The answer is the caller's line: it ends
+/// the run when it is dropped, unless the run continues.
+pub(crate) async fn start(
+    runner: &Runner,
+    team: Team,
+    dispatch: Dispatch,
+    projection: Projection,
+) -> Result<Response, Fault> {
     let started = runner.office.dispatch(team.0, dispatch).await;
     let line = started.map_err(fault::of_dispatch)?;
-    let run = std::sync::Arc::clone(line.run());
-    let follower = Follower::open(run.directory(), run.progress(), projection, 0);
+    let run = Arc::clone(line.run());
+    let start = Position::after(0);
+    let follower = Follower::open(run.directory(), run.progress(), projection, start);
     let follower = follower.map_err(|err| no_log(&run.row().id, err))?.for_caller(line);
     Ok(answer(&run.row().id, projection, follower))
 }
@@ -99,7 +118,7 @@ pub(crate) async fn dispatch(
     params(
         ("id" = String, Path, description = "The run."),
         After,
-        ("Last-Event-ID" = Option<u64>, Header, description = "As `after`, when that is missing."),
+        ("Last-Event-ID" = Option<String>, Header, description = "As `after`, when that is missing."),
     ),
     responses(
         (
@@ -109,11 +128,17 @@ pub(crate) async fn dispatch(
             content(
                 (String = "application/x-ndjson"),
                 (String = "application/vnd.mayfly.run+ndjson"),
+                (String = "text/event-stream"),
+                (String = "application/vnd.ag-ui.event+ndjson"),
+                (String = "application/vnd.ag-ui.event+proto"),
             ),
+        ),
+        (
+            status = 204,
+            description = "The run has ended, and whoever reads its server-sent events has all.",
         ),
         (status = 400, description = "The number is none.", body = described::Fault),
         (status = 404, description = "No such run, or its log is gone.", body = described::Fault),
-        (status = 406, description = "No such format yet.", body = described::Fault),
         Refused,
     ),
 )]
@@ -123,28 +148,48 @@ pub(crate) async fn follow(
     Query(query): Query<After>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let projection = Projection::asked(&headers)?;
+    let projection = Projection::asked(&headers);
     let after = match query.after {
-        Some(after) => after,
-        None => last_event(&headers)?,
+        Some(after) => place("after", Some(&after))?,
+        None => last_event(&headers)?.unwrap_or(Position::after(0)),
     };
+    go_on(&runner, owned, projection, after)
+}
+
+/// Where somebody was who comes back, as an `EventSource` says it.
+pub(crate) fn last_event(headers: &HeaderMap) -> Result<Option<Position>, Fault> {
+    let id = headers.get(LAST_EVENT_ID);
+    id.map(|id| place("Last-Event-ID", id.to_str().ok())).transpose()
+}
+
+/// Answers with a run's log from a position on.
+pub(crate) fn go_on(
+    runner: &Runner,
+    owned: Owned,
+    projection: Projection,
+    after: Position,
+) -> Result<Response, Fault> {
     let Owned { row, progress } = owned;
+    let known = *progress.borrow();
+    let has_all = known.life == Life::Ended && after.seen(known.seq, usize::MAX) == usize::MAX;
+    if has_all && projection.keep_alive().is_some() {
+        // An `EventSource` comes back until it is told that there is nothing more.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let directory = runner.office.shelf.of(&row.id);
     let follower = Follower::open(&directory, progress, projection, after);
     let follower = follower.map_err(|err| no_log(&row.id, err))?;
     Ok(answer(&row.id, projection, follower))
 }
 
-/// What an `EventSource` sends when it comes back.
-fn last_event(headers: &HeaderMap) -> Result<u64, Fault> {
-    let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(0) };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    number.ok_or_else(|| {
-        Fault::new(Code::InvalidArgument, "`Last-Event-ID` is not the number of an entry")
+fn place(name: &str, text: Option<&str>) -> Result<Position, Fault> {
+    text.and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+        let message = format!("`{name}` is not the number of an entry, nor a place in one");
+        Fault::new(Code::InvalidArgument, message)
     })
 }
 
-async fn body(request: Request) -> Result<Bytes, Fault> {
+pub(crate) async fn body(request: Request) -> Result<Bytes, Fault> {
     axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|_| {
         let message = format!("body was cut off or is larger than {BODY_LIMIT} bytes");
         Fault::new(Code::ResourceExhausted, message).with_status(StatusCode::PAYLOAD_TOO_LARGE)

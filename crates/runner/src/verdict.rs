@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sandbox::{EndReason, ProcessError, Sandbox};
 use store::RunRow;
 use tokio::time::timeout;
-use wire::run::{ErrorCode, Terminal};
+use wire::run::{ErrorCode, Refusal, Terminal};
 
 use crate::{attend::Exit, log::LOG_LIMIT, opening::OpeningError, run::Order};
 
@@ -121,6 +121,11 @@ pub(crate) fn log_broken() -> Verdict {
 /// The agent said more than anybody may.
 pub(crate) fn log_full() -> Verdict {
     error(ErrorCode::Internal, format!("the log of the run passed {} MiB", LOG_LIMIT >> 20))
+}
+
+/// More was done than a log keeps.
+pub(crate) fn too_many_steps(refusal: &Refusal) -> Verdict {
+    error(ErrorCode::Internal, refusal.to_string())
 }
 
 fn error(code: ErrorCode, message: impl Into<String>) -> Verdict {

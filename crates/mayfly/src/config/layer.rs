@@ -16,13 +16,15 @@ use clap::{Args, ValueEnum};
 use isolate::{Cidr, Tier};
 use runner::link::AddressRange;
 use serde::{Deserialize, Deserializer};
+use wire::agent::Provider;
 
-use super::places::{BlobsUrl, DatabaseUrl, ServerUrl, from_text};
+use super::model::{parse_provider, provider_parser};
+use super::places::{BlobsUrl, DatabaseUrl, HookUrl, ServerUrl, from_text};
 use super::{ConfigError, NetworkMode, set};
 
 /// The variables the layer of the environment is read from.
 #[cfg(test)]
-pub(crate) const VARIABLES: [&str; 24] = [
+pub(crate) const VARIABLES: [&str; 28] = [
     "MAYFLY_LISTEN",
     "MAYFLY_DATA",
     "MAYFLY_TIER",
@@ -39,6 +41,10 @@ pub(crate) const VARIABLES: [&str; 24] = [
     "ASSISTANT_SANDBOX_MAX_RUNTIME_SEC",
     "MAYFLY_KEEP_RUNS_DAYS",
     "MAYFLY_CALLBACK_ALLOW",
+    "MAYFLY_FILE_HOOK_URL",
+    "MAYFLY_MODEL_PROVIDER",
+    "MAYFLY_MODEL_NAME",
+    "MAYFLY_MODEL_BASE_URL",
     "MAYFLY_DATABASE",
     "MAYFLY_BLOBS",
     "MAYFLY_PUBLIC_URL",
@@ -137,6 +143,27 @@ pub(crate) struct Layer {
     #[serde(deserialize_with = "ranges")]
     pub(crate) callback_allow: Option<Vec<AddressRange>>,
 
+    /// Address that is told of every file that changes in a run
+    /// [env: MAYFLY_FILE_HOOK_URL]
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) file_hook_url: Option<HookUrl>,
+
+    /// Who answers clients of /agui that name no model; the key is in
+    /// MAYFLY_MODEL_API_KEY [env: MAYFLY_MODEL_PROVIDER] [default: nobody, which is the
+    /// scripted provider]
+    #[arg(long, value_name = "PROVIDER", value_parser = provider_parser())]
+    pub(crate) model_provider: Option<Provider>,
+
+    /// That provider's model [env: MAYFLY_MODEL_NAME]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model_name: Option<String>,
+
+    /// Where that provider is [env: MAYFLY_MODEL_BASE_URL] [default: its usual place]
+    #[arg(long, value_name = "URL")]
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) model_base_url: Option<ServerUrl>,
+
     /// PostgreSQL database for rows, postgres://user:password@host/name
     /// [env: MAYFLY_DATABASE] [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
@@ -217,6 +244,10 @@ impl Layer {
             max_runtime_sec: self.max_runtime_sec.or(weaker.max_runtime_sec),
             keep_runs_days: self.keep_runs_days.or(weaker.keep_runs_days),
             callback_allow: self.callback_allow.or(weaker.callback_allow),
+            file_hook_url: self.file_hook_url.or(weaker.file_hook_url),
+            model_provider: self.model_provider.or(weaker.model_provider),
+            model_name: self.model_name.or(weaker.model_name),
+            model_base_url: self.model_base_url.or(weaker.model_base_url),
             database: self.database.or(weaker.database),
             blobs: self.blobs.or(weaker.blobs),
             public_url: self.public_url.or(weaker.public_url),
@@ -256,6 +287,10 @@ impl Layer {
             )?,
             keep_runs_days: variable(lookup, "MAYFLY_KEEP_RUNS_DAYS", u32::from_str)?,
             callback_allow: variable(lookup, "MAYFLY_CALLBACK_ALLOW", list)?,
+            file_hook_url: variable(lookup, "MAYFLY_FILE_HOOK_URL", HookUrl::from_str)?,
+            model_provider: variable(lookup, "MAYFLY_MODEL_PROVIDER", parse_provider)?,
+            model_name: variable(lookup, "MAYFLY_MODEL_NAME", String::from_str)?,
+            model_base_url: variable(lookup, "MAYFLY_MODEL_BASE_URL", ServerUrl::from_str)?,
             database: variable(lookup, "MAYFLY_DATABASE", DatabaseUrl::from_str)?,
             blobs: variable(lookup, "MAYFLY_BLOBS", BlobsUrl::from_str)?,
             public_url: variable(lookup, "MAYFLY_PUBLIC_URL", ServerUrl::from_str)?,

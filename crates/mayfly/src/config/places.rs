@@ -18,6 +18,11 @@ pub(crate) struct BlobsUrl(pub(crate) String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerUrl(pub(crate) String);
 
+/// An address that is told of something. It often has a key in it, so nothing
+/// shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct HookUrl(pub(crate) Secret<String>);
+
 /// The text is no such address.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadPlace {
@@ -27,6 +32,8 @@ pub(crate) enum BadPlace {
     Blobs,
     #[error("give an address as http://host:port, without query or user")]
     Server,
+    #[error("give an address as https://host/path")]
+    Hook,
 }
 
 impl FromStr for DatabaseUrl {
@@ -66,6 +73,16 @@ impl FromStr for ServerUrl {
     }
 }
 
+impl FromStr for HookUrl {
+    type Err = BadPlace;
+
+    fn from_str(text: &str) -> Result<HookUrl, BadPlace> {
+        let url = reqwest::Url::parse(text).map_err(|_| BadPlace::Hook)?;
+        let known = matches!(url.scheme(), "http" | "https") && url.has_host();
+        known.then(|| HookUrl(Secret::new(url.into()))).ok_or(BadPlace::Hook)
+    }
+}
+
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -84,7 +101,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{BlobsUrl, DatabaseUrl, ServerUrl};
+    use super::{BlobsUrl, DatabaseUrl, HookUrl, ServerUrl};
 
     #[test]
     fn a_server_is_named_by_its_plain_address() {
@@ -94,6 +111,15 @@ mod tests {
         for bad in ["", "x.test", "ftp://x", "http://", "http://u:p@x", "http://x?a", "http://x#a"]
         {
             assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hook_may_have_a_key_and_does_not_show_it() {
+        let hook: HookUrl = "https://h/x?key=sesame".parse().unwrap();
+        assert!(!format!("{hook:?}").contains("sesame"));
+        for bad in ["", "h/x", "ftp://h/x", "https://"] {
+            assert!(bad.parse::<HookUrl>().is_err(), "{bad}");
         }
     }
 

@@ -226,6 +226,39 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             ["true false false", "false true true", "true false false", "true true true"],
         ),
         (
+            "--file-hook-url http://flag/x?key=1",
+            "MAYFLY_FILE_HOOK_URL=http://variable/",
+            "file-hook-url = 'https://file/'",
+            |config| {
+                config.file_hook.as_ref().map_or(String::new(), |hook| hook.0.expose().clone())
+            },
+            ["http://flag/x?key=1", "http://variable/", "https://file/", ""],
+        ),
+        (
+            "--model-provider openai --model-name x",
+            "MAYFLY_MODEL_PROVIDER=anthropic",
+            "model-provider = 'openai-responses'\nmodel-name = 'x'",
+            |config| config.model.as_ref().map_or("", |model| model.provider.as_str()).to_owned(),
+            ["openai", "anthropic", "openai-responses", ""],
+        ),
+        (
+            "--model-provider openai --model-name flag",
+            "MAYFLY_MODEL_NAME=variable",
+            "model-provider = 'openai'\nmodel-name = 'file'",
+            |config| config.model.as_ref().map_or("", |model| &model.name).to_owned(),
+            ["flag", "variable", "file", ""],
+        ),
+        (
+            "--model-provider scripted --model-base-url http://flag.test/v1",
+            "MAYFLY_MODEL_BASE_URL=http://variable.test",
+            "model-provider = 'scripted'\nmodel-base-url = 'http://file.test'",
+            |config| {
+                let model = config.model.as_ref();
+                model.and_then(|model| model.base_url.clone()).unwrap_or_default()
+            },
+            ["http://flag.test/v1", "http://variable.test", "http://file.test", ""],
+        ),
+        (
             "--database postgres://flag",
             "MAYFLY_DATABASE=postgres://variable",
             "database = 'postgresql://file'",
@@ -310,6 +343,9 @@ fn what_must_not_be_served_is_refused_with_what_to_do() {
     check("--envd /nothing", "there is no envd at `/nothing`");
     check("--agent /nothing", "there is no agent at `/nothing`");
     check("--tier process --jexec /nothing", "there is no jexec at `/nothing`");
+    check("--model-name x", "--model-name is of no use without --model-provider");
+    check("--model-base-url http://x.test", "--model-base-url is of no use without");
+    check("--model-provider openai", "--model-provider is of no use without --model-name");
 }
 
 #[test]
@@ -357,7 +393,7 @@ fn jexec_and_agent_are_used_only_when_they_are_there_and_a_given_key_is_kept() {
     let exists = |path: &Path| path == Path::new("/opt/bin/mayfly-envd");
     let surroundings =
         Surroundings { beside: Path::new("/opt/bin"), exists: &exists, privilege: Privilege::Root };
-    let given = GivenKeys { own: Some(Secret::new("e2b_00".to_owned())), runner: None };
+    let given = GivenKeys { own: Some(Secret::new("e2b_00".to_owned())), ..GivenKeys::default() };
     let process = flags("--tier process");
     let config = process.resolve(given, &surroundings).unwrap();
     assert_eq!(config.jexec, None::<PathBuf>);

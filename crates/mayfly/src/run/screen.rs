@@ -151,6 +151,11 @@ impl Screen {
                 self.line(&format!("\x1b[33m! {}\x1b[0m", plain(&message)))?;
             }
             Event::Text { message_id, delta } => self.say(message_id, &delta)?,
+            // What `run --session` goes on with.
+            Event::Custom { name, value } if name.ends_with(".session-id") => {
+                let id = value["sessionId"].as_str().unwrap_or_default();
+                self.line(&dim(&format!("session {}", cut(&plain(id)))))?;
+            }
             Event::Reasoning { .. } | Event::Custom { .. } => {}
             Event::StepStarted { id, name, args } => {
                 self.end_words()?;

@@ -98,6 +98,8 @@ impl House {
             keep: config.keep_runs,
             addresses: config.callbacks.clone(),
             seal_key: tokens.derive(SEAL_LABEL),
+            model: config.model.clone(),
+            file_hook: config.file_hook.as_ref().map(|hook| hook.0.expose().clone()),
         })
         .await?;
         let runs = runner.clone();

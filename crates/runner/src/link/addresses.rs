@@ -13,7 +13,10 @@ use wire::{
     exposed,
 };
 
-use super::target::Target;
+use super::{
+    target::Target,
+    tools::{self, Tool},
+};
 
 /// The upstreams a config names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub(super) struct Addresses {
     /// One for each server of the config; those inside the sandbox have none.
     pub(super) mcp: Vec<Option<Mcp>>,
     pub(super) workspace: Option<Target>,
+    /// The caller's tools; where they are executed is not for the sandbox.
+    pub(super) tools: Vec<Tool>,
     /// Not an address, but as little for the sandbox alone to know.
     #[serde(default)]
     pub(super) max_runtime_sec: Option<u64>,
@@ -80,6 +85,7 @@ pub(super) fn take(
         model: take_model(config)?,
         mcp: take_mcp(config, link)?,
         workspace: take_place(config, "workspace", &format!("{link}/workspace"), agent)?,
+        tools: tools::take(config)?,
         // One that is no number is the agent's to refuse.
         max_runtime_sec: config.get("max_runtime_sec").and_then(Value::as_u64),
     })
@@ -177,24 +183,36 @@ fn take_mcp(config: &mut Map<String, Value>, link: &str) -> Result<Vec<Option<Mc
             continue;
         };
         let target = Target::parse(&address).map_err(|err| bad(&url, err))?;
-        let mut headers = Vec::new();
-        match server.remove("headers") {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(given)) => {
-                for (name, value) in given {
-                    let field = format!("{named}.{name}");
-                    let Value::String(value) = value else {
-                        return Err(bad(&field, "is not a string"));
-                    };
-                    headers.push(Header::new(&field, &name, value)?);
-                }
-            }
-            Some(_) => return Err(bad(&named, "is not an object")),
-        }
+        let headers = take_headers(server, &named)?;
         server.insert("url".to_owned(), format!("{link}/mcp/{index}").into());
         servers.push(Some(Mcp { target, headers }));
     }
     Ok(servers)
+}
+
+/// Takes the headers out of an object that has some.
+pub(super) fn take_headers(
+    object: &mut Map<String, Value>,
+    field: &str,
+) -> Result<Vec<Header>, BadConfig> {
+    let given = match object.remove("headers") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(bad(field, "is not an object")),
+    };
+    let headers = given.into_iter().map(|(name, value)| {
+        let field = format!("{field}.{name}");
+        let Value::String(value) = value else { return Err(bad(&field, "is not a string")) };
+        Header::new(&field, &name, value)
+    });
+    headers.collect()
+}
+
+/// A header that was checked elsewhere.
+impl From<(String, Secret<String>)> for Header {
+    fn from((name, value): (String, Secret<String>)) -> Header {
+        Header { name, value }
+    }
 }
 
 impl Header {
@@ -224,7 +242,10 @@ fn object<'a>(
     }
 }
 
-fn list<'a>(config: &'a mut Map<String, Value>, field: &str) -> Result<&'a mut [Value], BadConfig> {
+pub(super) fn list<'a>(
+    config: &'a mut Map<String, Value>,
+    field: &str,
+) -> Result<&'a mut [Value], BadConfig> {
     match config.get_mut(field) {
         None | Some(Value::Null) => Ok(&mut []),
         Some(Value::Array(list)) => Ok(list),
@@ -232,7 +253,11 @@ fn list<'a>(config: &'a mut Map<String, Value>, field: &str) -> Result<&'a mut [
     }
 }
 
-fn text(object: &Map<String, Value>, part: &str, field: &str) -> Result<Option<String>, BadConfig> {
+pub(super) fn text(
+    object: &Map<String, Value>,
+    part: &str,
+    field: &str,
+) -> Result<Option<String>, BadConfig> {
     match object.get(part) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -240,7 +265,7 @@ fn text(object: &Map<String, Value>, part: &str, field: &str) -> Result<Option<S
     }
 }
 
-fn bad(field: &str, problem: impl ToString) -> BadConfig {
+pub(super) fn bad(field: &str, problem: impl ToString) -> BadConfig {
     BadConfig { field: field.to_owned(), problem: problem.to_string() }
 }
 

@@ -8,7 +8,7 @@
 
 use std::{error::Error, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use reqwest::{
     Client, ClientBuilder,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -48,13 +48,26 @@ pub enum UrlRefused {
 
 /// A request got no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SendError {
+pub(crate) enum SendError {
     #[error("has an address that this server may not call")]
     Denied,
     #[error("cannot be reached")]
     Unreachable(#[source] reqwest::Error),
     #[error("broke the connection off")]
     Broken(#[source] reqwest::Error),
+}
+
+/// A document was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PostError {
+    #[error(transparent)]
+    Target(#[from] BadTarget),
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error("did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+    #[error("answered {0}")]
+    Refused(StatusCode),
 }
 
 impl Outbound {
@@ -100,6 +113,23 @@ impl Outbound {
             Err(err) if err.is_connect() => Err(SendError::Unreachable(err.without_url())),
             Err(err) => Err(SendError::Broken(err.without_url())),
         }
+    }
+
+    /// Posts a document whose answer nobody reads.
+    pub(crate) async fn post(
+        &self,
+        url: &str,
+        document: String,
+        patience: Duration,
+    ) -> Result<(), PostError> {
+        let target = Target::parse(url)?;
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
+        let body = Some(reqwest::Body::from(document));
+        let sending = self.send(Method::POST, &target, headers, body);
+        let answer = tokio::time::timeout(patience, sending).await;
+        let status = answer.map_err(|_| PostError::Late(patience))??.status();
+        if status.is_success() { Ok(()) } else { Err(PostError::Refused(status)) }
     }
 
     fn builder(policy: &Arc<AddressPolicy>) -> ClientBuilder {

@@ -30,6 +30,8 @@ pub enum AddressPolicy {
     Standard,
     /// These ranges and no others.
     Only(Vec<AddressRange>),
+    /// All: for what the operator names, and nobody else.
+    Any,
 }
 
 /// What the standard policy closes: link-local ranges with the clouds' metadata
@@ -59,6 +61,7 @@ impl AddressPolicy {
         match self {
             AddressPolicy::Standard => !CLOSED.iter().any(|range| range.contains(address)),
             AddressPolicy::Only(ranges) => ranges.iter().any(|range| range.contains(address)),
+            AddressPolicy::Any => true,
         }
     }
 }

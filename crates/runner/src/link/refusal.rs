@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use sandbox::{Body, full_body};
 use serde_json::json;
 
-use super::{addresses::BadConfig, body::Cut, outbound::SendError, route};
+use super::{addresses::BadConfig, body::Cut, outbound::SendError, route, sessions::SessionError};
 
 /// Why a request was not passed on, or its answer not passed back.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,14 @@ pub(super) enum Refusal {
     TokenBudget { spent: u64, budget: u64 },
     #[error("{0}")]
     NotKept(String),
+    #[error("the tools of this run need its bearer")]
+    Bearer,
+    #[error("only {0} is answered here")]
+    Method(&'static str),
+    #[error("there is no such session")]
+    NoSession,
+    #[error("the session cannot be kept: {0}")]
+    Session(#[from] SessionError),
     #[error("the run is ending")]
     Ending,
 }
@@ -63,15 +71,33 @@ impl Refusal {
         }
         let mut response = Response::new(full_body(body.to_string()));
         *response.status_mut() = status;
+        if let Refusal::Method(method) = self {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(method));
+        }
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         response
     }
 
-    /// None of them is 401 or 403: those are the workspace's word on a token.
+    /// None but the one about the tools' bearer is 401 or 403: those are the
+    /// workspace's word on a token.
     fn kind(&self) -> (StatusCode, &'static str) {
         match self {
-            Refusal::NoPath | Refusal::NoUpstream(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Refusal::NoPath | Refusal::NoUpstream(_) | Refusal::NoSession => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
+            Refusal::Bearer => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Refusal::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Refusal::Session(SessionError::TooLarge { .. }) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "too_large")
+            }
+            Refusal::Session(SessionError::TooMany { .. }) => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many")
+            }
+            Refusal::Session(SessionError::Broken) => (StatusCode::BAD_REQUEST, "broken_request"),
+            Refusal::Session(SessionError::Disk(_)) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "not_kept")
+            }
             Refusal::UnsafePath => (StatusCode::BAD_REQUEST, "unsafe_path"),
             Refusal::NoConfigYet => (StatusCode::CONFLICT, "no_config"),
             Refusal::NotKept(_) => (StatusCode::UNPROCESSABLE_ENTITY, "not_kept"),

@@ -5,19 +5,24 @@
 
 use http::Method;
 use percent_encoding::percent_decode_str;
-use wire::agent::{SkillId, SkillVersion};
+use wire::agent::{Harness, SkillId, SkillVersion};
+
+use super::sessions::SessionId;
 
 /// What is there, for the answer to a request for something else.
-pub(super) const PATHS: [&str; 11] = [
+pub(super) const PATHS: [&str; 14] = [
     "GET /agent/env",
     "GET /agent/config",
     "POST /agent/results",
     "GET /assets",
     "GET /skills/{id}/{version}",
     "POST /model/v1/messages",
-    "POST /model/chat/completions",
-    "POST /model/responses",
-    "GET /model/models",
+    "POST /model/v1/chat/completions",
+    "POST /model/v1/responses",
+    "GET /model/v1/models",
+    "POST /tools",
+    "GET /sessions/{harness}/{id}",
+    "PUT /sessions/{harness}/{id}",
     "/workspace/*",
     "/mcp/{n}",
 ];
@@ -34,6 +39,8 @@ pub(super) enum Route<'a> {
     /// With the rest of the path: empty, or a slash and more.
     Workspace(&'a str),
     Mcp(usize),
+    Tools,
+    Session(Harness, SessionId),
 }
 
 /// A call that a model's provider offers.
@@ -78,15 +85,31 @@ pub(super) fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, NoR
     {
         return number.parse().map(Route::Mcp).map_err(|_| NoRoute::Unknown);
     }
+    if let Some(rest) = path.strip_prefix("/sessions/")
+        && [Method::GET, Method::PUT].contains(method)
+    {
+        let (harness, id) = rest.split_once('/').ok_or(NoRoute::Unknown)?;
+        let harness = Harness::parse(harness).ok_or(NoRoute::Unknown)?;
+        let id = SessionId::parse(id).ok_or(NoRoute::Unsafe)?;
+        return Ok(Route::Session(harness, id));
+    }
+    if let Some(call) = path.strip_prefix("/model/") {
+        // Clients put the version into their base address, or they do not.
+        let call = call.strip_prefix("v1/").unwrap_or(call);
+        return match (method, call) {
+            (&Method::POST, "messages") => Ok(Route::Model(ModelPath::Messages)),
+            (&Method::POST, "chat/completions") => Ok(Route::Model(ModelPath::ChatCompletions)),
+            (&Method::POST, "responses") => Ok(Route::Model(ModelPath::Responses)),
+            (&Method::GET, "models") => Ok(Route::Model(ModelPath::Models)),
+            (_, _) => Err(NoRoute::Unknown),
+        };
+    }
     match (method, path) {
+        (_, "/tools") => Ok(Route::Tools),
         (&Method::GET, "/agent/env") => Ok(Route::Env),
         (&Method::GET, "/agent/config") => Ok(Route::Config),
         (&Method::POST, "/agent/results") => Ok(Route::Results),
         (&Method::GET, "/assets") => Ok(Route::Assets),
-        (&Method::POST, "/model/v1/messages") => Ok(Route::Model(ModelPath::Messages)),
-        (&Method::POST, "/model/chat/completions") => Ok(Route::Model(ModelPath::ChatCompletions)),
-        (&Method::POST, "/model/responses") => Ok(Route::Model(ModelPath::Responses)),
-        (&Method::GET, "/model/models") => Ok(Route::Model(ModelPath::Models)),
         (_, _) => Err(NoRoute::Unknown),
     }
 }
@@ -117,8 +140,9 @@ fn is_plain(part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use wire::agent::Harness;
 
-    use super::{ModelPath, NoRoute, Route, route};
+    use super::{ModelPath, NoRoute, Route, SessionId, route};
 
     #[track_caller]
     fn check(method: &str, path: &str, expected: Result<Route<'_>, NoRoute>) {
@@ -132,9 +156,22 @@ mod tests {
         check("GET", "/agent/config", Ok(Route::Config));
         check("POST", "/agent/results", Ok(Route::Results));
         check("GET", "/assets", Ok(Route::Assets));
-        check("POST", "/model/v1/messages", Ok(Route::Model(ModelPath::Messages)));
-        check("POST", "/model/responses", Ok(Route::Model(ModelPath::Responses)));
-        check("GET", "/model/models", Ok(Route::Model(ModelPath::Models)));
+        for version in ["", "v1/"] {
+            let path = |call: &str| format!("/model/{version}{call}");
+            let model = |call| Ok(Route::Model(call));
+            check("POST", &path("messages"), model(ModelPath::Messages));
+            check("POST", &path("chat/completions"), model(ModelPath::ChatCompletions));
+            check("POST", &path("responses"), model(ModelPath::Responses));
+            check("GET", &path("models"), model(ModelPath::Models));
+        }
+        for method in ["GET", "POST", "DELETE"] {
+            check(method, "/tools", Ok(Route::Tools));
+        }
+        let id = SessionId::parse("0a-B_c.1").unwrap();
+        for method in ["GET", "PUT"] {
+            let session = Ok(Route::Session(Harness::Codex, id.clone()));
+            check(method, "/sessions/codex/0a-B_c.1", session);
+        }
         check("DELETE", "/mcp/3", Ok(Route::Mcp(3)));
         for rest in ["", "/", "/a", "/a/b/", "/a%20b", "/%C3%A4", "/a..b", "/...", "/a;v=1"] {
             check("PATCH", &format!("/workspace{rest}"), Ok(Route::Workspace(rest)));
@@ -154,6 +191,15 @@ mod tests {
             ("POST", "/model/v1/files"),
             ("POST", "/model/v1/messages/../files"),
             ("POST", "/model/models"),
+            ("POST", "/model/v1/v1/messages"),
+            ("GET", "/model/v1/messages"),
+            ("GET", "/model"),
+            ("HEAD", "/model/"),
+            ("HEAD", "/"),
+            ("DELETE", "/sessions/codex/a"),
+            ("GET", "/sessions/codex"),
+            ("GET", "/sessions/vim/a"),
+            ("GET", "/tools/"),
             ("GET", "/tools/list"),
             ("GET", "/mcp/"),
             ("GET", "/mcp/1/x"),
@@ -203,6 +249,9 @@ mod tests {
             check("GET", &format!("/skills/{id}/{version}"), Err(NoRoute::Unsafe));
         }
         check("GET", "/skills/a/..", Err(NoRoute::Unsafe));
+        for id in ["..", ".", "", "a/b", "%2e", "a%2fb", "a b", &"a".repeat(129)] {
+            check("PUT", &format!("/sessions/codex/{id}"), Err(NoRoute::Unsafe));
+        }
         check("GET", &format!("/skills/a/{version}/x"), Err(NoRoute::Unsafe));
     }
 }

@@ -9,12 +9,13 @@ use chacha20poly1305::{
     aead::{Aead, Payload},
 };
 use serde::{Deserialize, Serialize};
-use wire::{Secret, agent::AgentLimits, run::RunId};
+use wire::{Secret, agent::AgentLimits, exposed, run::RunId};
 
 use super::{
     addresses::Addresses,
     outbound::Outbound,
     target::Target,
+    tools::{Bridge, Tool},
     upstreams::{Terms, Upstreams},
 };
 
@@ -22,7 +23,7 @@ use super::{
 pub const SEAL_LABEL: &str = "mayfly run link";
 
 /// First byte of what is sealed; another layout gets another one.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const NONCE: usize = 24;
 
 /// The upstreams could not be sealed.
@@ -49,6 +50,10 @@ struct Sealed {
     limits: AgentLimits,
     tokens: Option<u64>,
     addresses: Option<Addresses>,
+    #[serde(with = "exposed")]
+    bearer: Secret<String>,
+    tools: Vec<Tool>,
+    file_hook: Option<String>,
 }
 
 impl Upstreams {
@@ -60,6 +65,9 @@ impl Upstreams {
             limits: self.terms.limits,
             tokens: self.terms.tokens,
             addresses: self.addresses().map(|addresses| (*addresses).clone()),
+            bearer: self.bridge.bearer.clone(),
+            tools: self.bridge.given.clone(),
+            file_hook: self.file_hook.clone(),
         };
         let plain = serde_json::to_vec(&sealed).map_err(|_| SealError)?;
         let nonce: [u8; NONCE] = rand::random();
@@ -83,9 +91,12 @@ impl Upstreams {
         let plain = cipher(key).decrypt(&XNonce::from(*nonce), message);
         let plain = plain.map_err(|_| UnsealError::Forged)?;
         let sealed: Sealed = serde_json::from_slice(&plain).map_err(|_| UnsealError::Form)?;
-        let Sealed { agent, link_url, limits, tokens, addresses } = sealed;
+        let Sealed { agent, link_url, limits, tokens, addresses, bearer, tools, file_hook } =
+            sealed;
         let terms = Terms { outbound, link_url, limits, tokens };
-        Ok(Upstreams::new(agent, addresses, terms, spent))
+        let mut upstreams = Upstreams::new(agent, addresses, terms, spent);
+        upstreams.bridge = Bridge::with(bearer, tools);
+        Ok(upstreams.with_file_hook(file_hook).of_run(run.clone()))
     }
 }
 

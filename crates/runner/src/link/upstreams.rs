@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -14,8 +14,11 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use sandbox::{Body, full_body};
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc};
-use wire::agent::AgentLimits;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use wire::{
+    agent::{AgentLimits, ToolBridge},
+    run::{Outcome, RunId, StepId},
+};
 
 use super::{
     addresses::{self, Addresses, BadConfig},
@@ -27,18 +30,75 @@ use super::{
     outbound::Outbound,
     refusal::Refusal,
     route::{self, NoRoute, Route},
+    sessions::Sessions,
     target::{BadTarget, Target},
+    tools::Bridge,
     usage::Usage,
 };
+use crate::dispatch::GivenTool;
 
 /// What the link tells the runner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Note {
     /// The config went inside. Whoever keeps upstreams across a restart seals
     /// them now: this is the first time that they are complete.
     ConfigPassed,
     /// A model call ended.
     Usage(Usage),
+    /// A tool of the caller's is called.
+    ToolStarted {
+        /// The call.
+        id: StepId,
+        /// The tool.
+        name: String,
+        /// The arguments, as the agent gave them.
+        args: Value,
+        /// When.
+        at: Instant,
+        /// How many lines the agent had written by then, if it says so.
+        line: Option<u64>,
+        /// Told once it is booked: the tool is called after that. One that is not
+        /// booked is not called.
+        booked: Booked,
+    },
+    /// The call is over.
+    ToolEnded {
+        /// The call.
+        id: StepId,
+        /// How it went.
+        outcome: Outcome,
+        /// How long it took.
+        duration_ms: u64,
+        /// Told once it is booked: the agent is answered after that.
+        booked: Booked,
+    },
+    /// A tool says something while it executes.
+    Custom {
+        /// What it is.
+        name: String,
+        /// What it says.
+        value: Value,
+        /// Told once it is booked: the tool is heard on after that.
+        booked: Booked,
+    },
+}
+
+/// Somebody who waits until a note is booked. No two are told apart.
+#[derive(Debug, Default)]
+pub struct Booked(pub(super) Option<oneshot::Sender<()>>);
+
+impl Booked {
+    /// It is booked. To drop it says that nobody books any more.
+    pub fn done(self) {
+        // Whoever waited may be gone.
+        let _ = self.0.map(|waiting| waiting.send(()));
+    }
+}
+
+impl PartialEq for Booked {
+    fn eq(&self, _: &Booked) -> bool {
+        true
+    }
 }
 
 /// What holds for a run's upstreams beside their addresses.
@@ -59,8 +119,16 @@ pub struct Terms {
 pub struct Upstreams {
     pub(super) terms: Terms,
     pub(super) agent: Option<Target>,
+    /// The run, for those who are told which one calls them.
+    pub(super) run: Option<RunId>,
+    /// The caller's tools.
+    pub(super) bridge: Bridge,
+    /// Who else wants to know of changed files.
+    pub(super) file_hook: Option<String>,
     /// Where files stay that have no workspace to go to.
     kept_in: Option<PathBuf>,
+    /// Where harnesses keep their sessions.
+    sessions: Option<Sessions>,
     /// Unknown until the config has passed.
     addresses: Mutex<Option<Arc<Addresses>>>,
     spent: AtomicU64,
@@ -102,6 +170,44 @@ impl Upstreams {
         Upstreams { kept_in: Some(directory), ..self }
     }
 
+    /// The same, knowing which run it is.
+    pub fn of_run(self, run: RunId) -> Upstreams {
+        Upstreams { run: Some(run), ..self }
+    }
+
+    /// The same, with the tools of the dispatch.
+    pub(crate) fn with_tools(mut self, tools: Vec<GivenTool>) -> Upstreams {
+        self.bridge.given = tools.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The same, with an address that is told of changed files.
+    pub(crate) fn with_file_hook(self, file_hook: Option<String>) -> Upstreams {
+        Upstreams { file_hook, ..self }
+    }
+
+    /// The same, with a place for the sessions of harnesses.
+    pub fn keeping_sessions_in(self, sessions: Sessions) -> Upstreams {
+        Upstreams { sessions: Some(sessions), ..self }
+    }
+
+    /// The same, for a run whose log has that many calls of tools already.
+    pub(crate) fn after_calls(self, calls: u64) -> Upstreams {
+        self.bridge.count_after(calls);
+        self
+    }
+
+    /// Where the caller's tools are served, and what opens them.
+    pub fn bridge(&self) -> ToolBridge {
+        let url = format!("{}/tools", self.terms.link_url);
+        ToolBridge { url, bearer: self.bridge.bearer.clone() }
+    }
+
+    /// Who else wants to know of changed files.
+    pub(crate) fn file_hook(&self) -> Option<&str> {
+        self.file_hook.as_deref()
+    }
+
     /// How long the config says that the run may take, once it has passed.
     pub fn max_runtime(&self) -> Option<Duration> {
         self.addresses()?.max_runtime_sec.map(Duration::from_secs)
@@ -121,7 +227,11 @@ impl Upstreams {
         Upstreams {
             terms,
             agent,
+            run: None,
+            bridge: Bridge::new(),
+            file_hook: None,
             kept_in: None,
+            sessions: None,
             addresses: Mutex::new(addresses.map(Arc::new)),
             spent: AtomicU64::new(spent),
             calls: Arc::new(Semaphore::new(CALLS)),
@@ -184,6 +294,11 @@ impl Upstreams {
                 self.pass_workspace(target, request).await
             }
             Route::Mcp(number) => self.pass_mcp(number, request).await,
+            Route::Tools => self.serve_tools(request, notes).await,
+            Route::Session(harness, id) => {
+                let sessions = self.sessions.as_ref().ok_or(Refusal::NoSession)?;
+                sessions.answer(harness, &id, request).await
+            }
         }
     }
 

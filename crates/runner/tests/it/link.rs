@@ -7,3 +7,5 @@ mod hostile;
 mod model;
 mod routes;
 mod sealing;
+mod sessions;
+mod tools;

@@ -12,6 +12,10 @@ use serde_json::{Map, Value};
 
 use field::Field;
 
+/// Levels of a call's arguments that are read as JSON: they are passed on within
+/// other values, and readers stop at 128.
+const DEPTH: usize = 100;
+
 /// What a front end asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunAgentInput {
@@ -70,7 +74,7 @@ pub struct InputCall {
     pub id: String,
     /// The tool.
     pub name: String,
-    /// Its arguments; text, if they are no JSON.
+    /// Its arguments; text, if they are no JSON or too deep.
     pub args: Value,
 }
 
@@ -178,9 +182,21 @@ fn call(call: &Field<'_>) -> Result<InputCall, BadInput> {
         Value::Object(Map::new())
     } else {
         // A model may have written what is no JSON; it is told so as it was.
-        serde_json::from_str(&arguments).unwrap_or(Value::String(arguments))
+        let read = serde_json::from_str(&arguments).ok().filter(|args| is_within(args, DEPTH));
+        read.unwrap_or(Value::String(arguments))
     };
     Ok(InputCall { id: call.needed("id")?.text()?, name: function.needed("name")?.text()?, args })
+}
+
+/// Whether no more values than these are within each other.
+fn is_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
+        Value::Object(fields) => {
+            depth > 0 && fields.values().all(|field| is_within(field, depth - 1))
+        }
+    }
 }
 
 fn tool_result(message: &Field<'_>) -> Result<InputMessage, BadInput> {

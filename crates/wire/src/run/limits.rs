@@ -9,6 +9,7 @@
 //! | the result of a step | its beginning as text, and `truncated: true` |
 //! | the result of a failed step | left out; the error says so |
 //! | arguments and custom values | `{"truncated": true, "text": "the beginning"}` |
+//! | a value of too many values, or of too many within each other | as if it were too long |
 //! | what others refer to: message ids, paths, custom names, uploaded files | refused |
 //! | numbers | 2^53 - 1, the largest that every reader of JSON keeps |
 
@@ -26,6 +27,10 @@ pub const VALUE_LIMIT: usize = 1 << 20;
 /// Values in one line. No value of [`VALUE_LIMIT`] bytes has more, since each takes
 /// a byte and a comma; in memory each takes some fifty.
 pub(super) const VALUES_LIMIT: usize = VALUE_LIMIT / 2;
+/// Values in a value that goes into a line of ours, which has a few of its own.
+const HELD_LIMIT: usize = VALUES_LIMIT - 64;
+/// Values within values, for the same reason: readers of JSON stop at 128.
+const DEPTH_LIMIT: usize = 120;
 /// Bytes of a final message, or of one delta of it.
 pub const MESSAGE_LIMIT: usize = 1 << 20;
 /// Bytes of a log message, or of the message of an error.
@@ -61,8 +66,9 @@ pub(super) fn bounded(event: Event) -> Result<Event, Refusal> {
             harness: text(harness, NAME_LIMIT),
             provider: provider.map(|provider| text(provider, NAME_LIMIT)),
             model: model.map(|model| text(model, NAME_LIMIT)),
-            thread_id: thread_id.map(|id| text(id, NAME_LIMIT)),
-            client_run_id: client_run_id.map(|id| text(id, NAME_LIMIT)),
+            // A caller finds its run by them: what it may say is never cut here.
+            thread_id: thread_id.map(|id| text(id, NOTE_LIMIT)),
+            client_run_id: client_run_id.map(|id| text(id, NOTE_LIMIT)),
         },
         Event::Log { level, message } => Event::Log { level, message: text(message, NOTE_LIMIT) },
         Event::Text { message_id, delta } => Event::Text {
@@ -143,7 +149,7 @@ enum Bounded {
 }
 
 fn bounded_value(value: Value, limit: usize) -> Bounded {
-    if fits(&value, limit) {
+    if fits(&value, limit) && is_readable(&value, DEPTH_LIMIT, &mut { HELD_LIMIT }) {
         return Bounded::Whole(value);
     }
     let mut beginning = match value {
@@ -203,6 +209,22 @@ fn fitting(text: &str, limit: usize) -> usize {
     text.len()
 }
 
+/// Whether whoever reads the line that it is in finds no more than is allowed: an
+/// entry that cannot be read again would be the end of its log.
+fn is_readable(value: &Value, depth: usize, values: &mut usize) -> bool {
+    let Some(left) = values.checked_sub(1) else { return false };
+    *values = left;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Array(items) => {
+            depth > 0 && items.iter().all(|item| is_readable(item, depth - 1, values))
+        }
+        Value::Object(fields) => {
+            depth > 0 && fields.values().all(|field| is_readable(field, depth - 1, values))
+        }
+    }
+}
+
 fn fits(value: &impl Serialize, limit: usize) -> bool {
     serde_json::to_writer(Allowance(limit), value).is_ok()
 }
@@ -227,8 +249,8 @@ mod tests {
 
     use super::{LINE_LIMIT, MESSAGE_LIMIT, NOTE_LIMIT, VALUE_LIMIT, bounded, fitting};
     use crate::run::{
-        ErrorCode, Event, FileChange, Level, Outcome, Refusal, RunEvent, StepId, UploadedFile,
-        to_raw,
+        ErrorCode, Event, FileChange, Level, Outcome, Refusal, RunEvent, RunId, StepId,
+        UploadedFile, to_raw,
     };
 
     /// Everything that may be long is: of characters that take most when escaped.
@@ -268,6 +290,41 @@ mod tests {
             assert!(line.len() <= LINE_LIMIT, "{}: {} bytes", &line[..80], line.len());
             assert_eq!(bounded(event.clone()), Ok(event), "what is bounded stays as it is");
         }
+    }
+
+    #[test]
+    fn whatever_goes_into_the_log_can_be_read_again() {
+        let deep = (0..126).fold(json!(1), |value, _| json!([value]));
+        let many = Value::Array(vec![json!(0); VALUE_LIMIT / 2 - 1]);
+        for value in [deep, many] {
+            for event in [
+                Event::Custom { name: "c".into(), value: value.clone() },
+                ended(Outcome::Succeeded { result: json!([value]), truncated: false }),
+                ended(Outcome::Failed { error: "e".into(), result: Some(value) }),
+            ] {
+                let event = bounded(event).unwrap();
+                let entry = RunEvent { seq: 1, ts: 1, line: Some(1), event };
+                assert_eq!(RunEvent::parse_line(to_raw(&entry).as_bytes()), Ok(entry));
+            }
+        }
+        let held = (0..100).fold(json!(1), |value, _| json!([value]));
+        let event = Event::Custom { name: "c".into(), value: held };
+        assert_eq!(bounded(event.clone()), Ok(event));
+    }
+
+    #[test]
+    fn the_names_that_a_caller_gives_are_kept_whole() {
+        let name = "\u{1}".repeat(4096);
+        let started = Event::Started {
+            run_id: RunId::from_random([1; 15]),
+            sandbox_id: None,
+            harness: "builtin".into(),
+            provider: None,
+            model: None,
+            thread_id: Some(name.clone()),
+            client_run_id: Some(name),
+        };
+        assert_eq!(bounded(started.clone()), Ok(started));
     }
 
     #[test]

@@ -45,6 +45,8 @@ async fn what_was_tampered_with_does_not_open() {
     let open = |bytes: &[u8], run: &RunId, key: &_| {
         Upstreams::unseal(bytes, run, key, outbound.clone(), 0).map(|_| ()).unwrap_err()
     };
+    let former_version = [&[1], &sealed[1..]].concat();
+    assert_eq!(open(&former_version, &run, &key), UnsealError::Form);
     for at in 1..sealed.len() {
         let mut changed = sealed.clone();
         changed[at] ^= 1;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Plan, TestServer, agent, inline, place, run_id};
+use super::server::{Plan, TestServer, agent, place, run_id};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_dispatched_is_refused_by_the_name_of_its_field() {
@@ -21,8 +21,11 @@ async fn what_cannot_be_dispatched_is_refused_by_the_name_of_its_field() {
             "`agent_url`",
         ),
         (json!({"template": "nobody"}), "`template`"),
-        (json!({"harness": "codex"}), "`harness"),
-        (json!({"tools": [{}]}), "`tools`"),
+        (json!({"harness": "gemini"}), "`harness`"),
+        (json!({"harness": "codex"}), "`config.model.provider`"),
+        (json!({"tools": [{}]}), "`tools[0].name`"),
+        (json!({"tools": [{"name": "a", "url": "http://169.254.169.254/"}]}), "`tools`"),
+        (json!({"fileEvents": {"webhook": "http://169.254.169.254/"}}), "`file_events.webhook`"),
     ] {
         let response = server.dispatch(changes.clone()).await;
         assert_eq!(response.status(), 400, "{changes}");
@@ -35,14 +38,14 @@ async fn what_cannot_be_dispatched_is_refused_by_the_name_of_its_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_server_sent_events_is_not_there_yet() {
+async fn a_harness_needs_no_template_where_there_are_none() {
     let place = place();
     let agent = agent(place.path(), "result done");
     let Some(server) = TestServer::start(place.path(), agent, Plan::PLAIN).await else { return };
-    let request = server.post("/stream", &inline(json!({}))).header("accept", "text/event-stream");
-    let response = request.send().await.unwrap();
-    assert_eq!(response.status(), 406);
-    assert!(response.text().await.unwrap().contains("application/x-ndjson"));
+    let config = json!({"model": {"provider": "anthropic", "name": "m"}});
+    let response = server.dispatch(json!({"harness": "claude-code", "config": config})).await;
+    assert_eq!(response.status(), 200);
+    assert!(response.text().await.unwrap().contains("done"));
     server.end().await;
 }
 

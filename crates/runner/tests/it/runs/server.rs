@@ -33,11 +33,16 @@ pub(crate) struct Plan {
     pub(crate) tier: Tier,
     pub(crate) max_sandboxes: usize,
     pub(crate) max_runtime: Duration,
+    pub(crate) file_hook: Option<String>,
 }
 
 impl Plan {
-    pub(crate) const PLAIN: Plan =
-        Plan { tier: Tier::Process, max_sandboxes: 50, max_runtime: Duration::from_secs(60) };
+    pub(crate) const PLAIN: Plan = Plan {
+        tier: Tier::Process,
+        max_sandboxes: 50,
+        max_runtime: Duration::from_secs(60),
+        file_hook: None,
+    };
 }
 
 /// A server and the data it keeps.
@@ -114,6 +119,8 @@ impl TestServer {
             keep: TimeDelta::days(7),
             addresses: AddressPolicy::Standard,
             seal_key: Secret::new([7; 32]),
+            file_hook: plan.file_hook.clone(),
+            model: None,
         })
         .await
         .unwrap();

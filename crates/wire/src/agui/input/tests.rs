@@ -117,6 +117,21 @@ fn what_may_be_missing_may_be_null() {
     assert_eq!((input.tools, input.context.len(), input.forwarded_props.len()), (vec![], 0, 0));
 }
 
+#[test]
+fn arguments_that_could_not_be_passed_on_stay_text() {
+    let args = |depth: usize| {
+        let arguments = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let call = json!({"id": "c", "function": {"name": "ask", "arguments": arguments}});
+        let messages = json!([{"role": "assistant", "toolCalls": [call]}]);
+        let input = parse(&json!({"threadId": "t", "runId": "r", "messages": messages})).unwrap();
+        let [InputMessage::Assistant { calls, .. }] = &input.messages[..] else { panic!() };
+        calls[0].args.clone()
+    };
+    assert!(args(100).is_array());
+    assert!(args(101).is_string());
+    assert!(args(100_000).is_string());
+}
+
 #[track_caller]
 fn refused(field: &str, value: Value, expected: &str) {
     let mut body = json!({"threadId": "t", "runId": "r", "messages": []});
