@@ -10,7 +10,7 @@ mod skills;
 
 use std::path::{Path, PathBuf};
 
-use wire::agent::{AgentConfig, AgentEnv, Bootstrap, Caller, Harness, Source};
+use wire::agent::{AgentConfig, AgentEnv, Bootstrap, Caller, Harness, HostTool, Source};
 use wire::run::{ErrorCode, Level};
 
 use crate::emit::Emitter;
@@ -75,7 +75,10 @@ pub(crate) async fn prepare(bootstrap: Bootstrap, out: &Emitter) -> Result<Ready
     if let Some(assets) = &config.assets {
         bag::fetch(assets, &workspace_dir, &home, &limits, out).await?;
     }
-    tools.extend(config.tools.iter().cloned());
+    // One of the dispatch hides the configuration's of that name.
+    let more = config.tools.iter().filter(|tool| !tools.iter().any(|one| one.name == tool.name));
+    let more: Vec<HostTool> = more.cloned().collect();
+    tools.extend(more);
     let session = Session {
         link,
         prompt,

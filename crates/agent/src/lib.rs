@@ -11,16 +11,23 @@ mod life;
 mod bootstrap;
 mod unpack;
 
+mod harness;
 mod session;
 mod turn;
 
+mod bridge;
+mod code_mode;
+mod local_mcp;
 mod mcp;
 mod model;
+mod policy;
 mod skills;
 mod tools;
 
+mod files;
 mod writeback;
 
+mod descendants;
 mod emit;
 mod failure;
 mod http;

@@ -1,7 +1,8 @@
 //! The life of an agent, from its standard input to its terminal event.
 //!
 //! ```text
-//! stdin ──► env ──► config ──► skills ──► bag ──► setup ──► turn ──► writeback ──► terminal
+//! stdin ──► env ──► config ──► skills ──► bag ──► setup ──► baseline of files
+//!                  terminal ◄── writeback ◄── what changed ◄── harness ◄──┘
 //! ```
 //!
 //! Whatever happens on the way, exactly one terminal event goes out, last. The
@@ -19,8 +20,9 @@ use wire::run::{ErrorCode, Terminal};
 use crate::bootstrap::{self, Ready};
 use crate::emit::Emitter;
 use crate::failure::Failure;
+use crate::files::Files;
+use crate::harness;
 use crate::json;
-use crate::turn;
 use crate::writeback;
 
 /// Largest document on standard input.
@@ -54,7 +56,9 @@ fn begin(out: &Emitter) -> Result<String, Failure> {
 
 async fn work(bootstrap: Bootstrap, out: &Emitter) -> Result<String, Failure> {
     let Ready { session, upload, _background } = bootstrap::prepare(bootstrap, out).await?;
-    let outcome = turn::run(&session, out).await;
+    let files = Files::begin(&session, out).await;
+    let outcome = harness::run(&session, out).await;
+    files.finish(out).await;
     if let Some(taker) = upload {
         writeback::write_back(&session, &taker, out).await;
     }

@@ -75,6 +75,12 @@ pub(crate) enum Entry {
     Assistant(String),
     /// An answer of this run; its provider's own form is kept in it.
     Answer(Answer),
+    /// An answer of an earlier run that called tools; no provider's form of it is
+    /// left.
+    Earlier {
+        text: String,
+        calls: Vec<ToolCall>,
+    },
     /// What the tools that the answer before called have returned, in its order.
     Results(Vec<ToolResult>),
 }

@@ -33,14 +33,28 @@ pub(crate) fn open(skills: &[Skill]) -> Vec<Bundle> {
     skills.iter().map(Bundle::open).collect()
 }
 
-/// What the model is told of skills; nothing when there are none.
+/// What our own model is told of skills; nothing when there are none.
 pub(crate) fn instructions(bundles: &[Bundle]) -> String {
+    described(
+        bundles,
+        "Read a skill's SKILL.md with read_file before you use it. Run its recipes with run_recipe.",
+    )
+}
+
+/// What a CLI with tools of its own is told of skills; nothing when there are none.
+pub(crate) fn directions(bundles: &[Bundle]) -> String {
+    described(
+        bundles,
+        "Read SKILL.md in a skill's directory before you use it. Its recipes are shell scripts in \
+         that directory.",
+    )
+}
+
+fn described(bundles: &[Bundle], use_of_them: &str) -> String {
     if bundles.is_empty() {
         return String::new();
     }
-    let mut text = "# Skills\n\nRead a skill's SKILL.md with read_file before you use it. Run its \
-                    recipes with run_recipe.\n"
-        .to_owned();
+    let mut text = format!("# Skills\n\n{use_of_them}\n");
     for bundle in bundles {
         let Bundle { name, description, directory, recipes, .. } = bundle;
         text.push_str(&format!("\n- {name}"));

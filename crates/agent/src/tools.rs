@@ -1,4 +1,6 @@
-//! What the model can do: the built-in tools, recipes of skills, MCP servers.
+//! What the model can do: the built-in tools, recipes of skills, programs, MCP
+//! servers, and the tools of the caller, which the host executes and books (see
+//! `bridge`).
 //!
 //! A tool never ends a run. Whatever goes wrong in it is its result, and the
 //! model may try something else. Results are bounded here, in one place; tools
@@ -21,12 +23,17 @@ use serde_json::{Map, Value, json};
 use wire::run::Outcome;
 
 use crate::{
+    bridge,
+    code_mode::{self, Interpreter, Language},
+    emit::Emitter,
     mcp::Servers,
     model::{Arguments, ToolCall, ToolSpec},
+    policy::{Action, Gate, Ruled},
     session::Session,
     skills::Bundle,
 };
 
+pub(crate) use bounds::fit;
 use fields::Fields;
 
 /// What the model reads of a call that the caller executes after this run.
@@ -38,6 +45,8 @@ pub(crate) struct Toolbox<'a> {
     session: &'a Session,
     skills: &'a [Bundle],
     servers: &'a Servers,
+    out: &'a Emitter,
+    gate: Gate<'a>,
 }
 
 /// What a tool returned.
@@ -72,6 +81,7 @@ enum Builtin {
     ListFiles,
     SearchFiles,
     RunRecipe,
+    Execute(Language),
 }
 
 impl<'a> Toolbox<'a> {
@@ -79,23 +89,26 @@ impl<'a> Toolbox<'a> {
         session: &'a Session,
         skills: &'a [Bundle],
         servers: &'a Servers,
+        out: &'a Emitter,
     ) -> Toolbox<'a> {
-        Toolbox { session, skills, servers }
+        Toolbox { session, skills, servers, out, gate: Gate::new(session, out) }
     }
 
     /// The tools as the model sees them.
     pub(crate) fn specs(&self) -> Vec<ToolSpec> {
-        let recipes = self.skills.iter().any(|skill| !skill.recipes.is_empty());
-        let offered = |tool: &Builtin| *tool != Builtin::RunRecipe || recipes;
-        let builtin = Builtin::ALL.into_iter().filter(offered).map(schema::spec);
-        builtin.chain(self.servers.specs()).collect()
+        let offered = Builtin::ALL.into_iter().filter(|tool| self.offers(*tool));
+        let builtin = offered.map(|tool| schema::spec(tool, self.session));
+        let own = builtin.chain(self.servers.specs());
+        // A tool of the caller's hides one of ours that has its name.
+        let own = own.filter(|spec| !bridge::offers(self.session, &spec.name));
+        own.chain(bridge::specs(self.session)).collect()
     }
 
     /// A call's name and arguments as the step shows them: a recipe is a step
     /// of its own name.
     pub(crate) fn shown(&self, call: &ToolCall) -> (String, Value) {
         let args = call.arguments.shown();
-        if Builtin::by_name(&call.name) == Some(Builtin::RunRecipe)
+        if self.builtin_named(&call.name) == Some(Builtin::RunRecipe)
             && let Arguments::Object(fields) = &call.arguments
             && let Some(recipe) = recipe::named(self.skills, fields)
         {
@@ -103,6 +116,16 @@ impl<'a> Toolbox<'a> {
             return (recipe, args);
         }
         (call.name.clone(), args)
+    }
+
+    /// Has the host execute the call, if it is one of a tool of the caller's
+    /// and may be made. Nothing is told of it here: the host books it.
+    pub(crate) async fn call_by_host(&self, call: &ToolCall) -> Option<Outcome> {
+        let Arguments::Object(fields) = &call.arguments else { return None };
+        if !bridge::offers(self.session, &call.name) || self.permit(&call.name, fields).is_err() {
+            return None;
+        }
+        Some(bridge::call(self.session, self.out, &call.name, fields).await)
     }
 
     /// Runs one call to its end.
@@ -128,14 +151,15 @@ impl<'a> Toolbox<'a> {
                 return Err(ToolError::new(format!("the arguments are no JSON object: {reason}")));
             }
         };
+        self.permit(&call.name, fields)?;
         let limit = self.timeout();
         let work = async {
-            match Builtin::by_name(&call.name) {
+            match self.builtin_named(&call.name) {
                 Some(tool) => self.builtin(tool, fields).await,
                 None => self.servers.call(&call.name, fields).await,
             }
         };
-        // The shell and recipes end their processes themselves, a little earlier.
+        // Whatever runs processes ends them itself, a little earlier.
         match tokio::time::timeout(limit + Duration::from_secs(5), work).await {
             Ok(returned) => returned,
             Err(_) => Err(ToolError::timed_out(limit)),
@@ -156,6 +180,54 @@ impl<'a> Toolbox<'a> {
             Builtin::ListFiles => files::list(self.session, &mut fields).await,
             Builtin::SearchFiles => search::search(self.session, &mut fields).await,
             Builtin::RunRecipe => recipe::run(self.session, self.skills, &mut fields).await,
+            Builtin::Execute(language) => {
+                let code = fields.text(language.field())?;
+                fields.end()?;
+                let Toolbox { session, out, gate, .. } = self;
+                let interpreter = Interpreter { session, out, gate };
+                interpreter.run(language, code, self.timeout()).await
+            }
+        }
+    }
+
+    /// Asks the policy. Arguments that are missing are the tool's own to refuse.
+    fn permit(&self, name: &str, fields: &Map<String, Value>) -> Result<(), ToolError> {
+        let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+        let recipe = recipe::named(self.skills, fields);
+        let action = match self.builtin_named(name) {
+            Some(Builtin::Shell) => Action::Command(text("command")),
+            Some(Builtin::WriteFile | Builtin::EditFile) => Action::FileWrite(text("path")),
+            Some(Builtin::ReadFile | Builtin::ListFiles | Builtin::SearchFiles) => {
+                Action::Look(name)
+            }
+            Some(Builtin::RunRecipe) => Action::Tool(recipe.as_deref().unwrap_or(name)),
+            Some(Builtin::Execute(_)) | None => Action::Tool(name),
+        };
+        if matches!(action, Action::Command("") | Action::FileWrite("")) {
+            return Ok(());
+        }
+        match self.gate.rule(&action) {
+            Ruled::Allow => Ok(()),
+            Ruled::Deny(reason) => Err(ToolError::new(reason)),
+        }
+    }
+
+    fn builtin_named(&self, name: &str) -> Option<Builtin> {
+        let tool = Builtin::by_name(name).filter(|_| !bridge::offers(self.session, name));
+        // A tool that is not offered says why by itself, but for these.
+        tool.filter(|tool| !matches!(tool, Builtin::Execute(_)) || self.offers(*tool))
+    }
+
+    fn offers(&self, tool: Builtin) -> bool {
+        match tool {
+            Builtin::RunRecipe => self.skills.iter().any(|skill| !skill.recipes.is_empty()),
+            Builtin::Execute(_) => code_mode::is_on(self.session),
+            Builtin::Shell
+            | Builtin::ReadFile
+            | Builtin::WriteFile
+            | Builtin::EditFile
+            | Builtin::ListFiles
+            | Builtin::SearchFiles => true,
         }
     }
 
@@ -165,7 +237,7 @@ impl<'a> Toolbox<'a> {
 }
 
 impl Builtin {
-    const ALL: [Builtin; 7] = [
+    const ALL: [Builtin; 9] = [
         Builtin::Shell,
         Builtin::ReadFile,
         Builtin::WriteFile,
@@ -173,6 +245,8 @@ impl Builtin {
         Builtin::ListFiles,
         Builtin::SearchFiles,
         Builtin::RunRecipe,
+        Builtin::Execute(Language::TypeScript),
+        Builtin::Execute(Language::Python),
     ];
 
     fn name(self) -> &'static str {
@@ -184,6 +258,7 @@ impl Builtin {
             Builtin::ListFiles => "list_files",
             Builtin::SearchFiles => "search_files",
             Builtin::RunRecipe => "run_recipe",
+            Builtin::Execute(language) => language.tool(),
         }
     }
 

@@ -7,15 +7,15 @@
 //!              └────────────── their results ◄─────────────┘   at most max_rounds times
 //! ```
 //!
-//! A tool's failure goes back to the model. A model's failure ends the run.
+//! A tool's failure goes back to the model. A model's failure ends the run. A call
+//! that is the caller's to execute ends the turn: what it returns comes with the
+//! next one.
 
+mod history;
 mod listener;
 
 use futures_util::{StreamExt, stream};
-use wire::{
-    agent::{Message, Role},
-    run::{ErrorCode, Level, Outcome},
-};
+use wire::run::{ErrorCode, Level, Outcome};
 
 use crate::{
     emit::Emitter,
@@ -36,10 +36,10 @@ const SIDE_BY_SIDE: usize = 8;
 pub(crate) async fn run(session: &Session, out: &Emitter) -> Result<String, Failure> {
     let skills = skills::open(&session.skills);
     let servers = Servers::connect(session, out).await;
-    let toolbox = Toolbox::new(session, &skills, &servers);
+    let toolbox = Toolbox::new(session, &skills, &servers, out);
     let conversation = Conversation {
         system: system_prompt(&session.config.system_prompt, &skills::instructions(&skills)),
-        entries: history(session),
+        entries: history::entries(&session.config.messages, &session.prompt),
         tools: toolbox.specs(),
     };
     let model = model::of(session);
@@ -71,7 +71,12 @@ impl Rounds<'_> {
             if round == self.most {
                 break;
             }
-            let results = self.call_all(&answer.calls).await;
+            let called = self.call_all(&answer.calls).await;
+            // What the caller is to execute comes back with its next message.
+            if called.iter().any(|called| called.deferred) {
+                return Ok(answer.text);
+            }
+            let results = called.into_iter().map(|called| called.result).collect();
             conversation.entries.push(Entry::Answer(answer));
             conversation.entries.push(Entry::Results(results));
         }
@@ -81,35 +86,46 @@ impl Rounds<'_> {
     }
 
     /// Runs the calls of one answer; results come in the order of the calls.
-    async fn call_all(&self, calls: &[ToolCall]) -> Vec<ToolResult> {
+    async fn call_all(&self, calls: &[ToolCall]) -> Vec<Called> {
         let calls = stream::iter(calls).map(|call| self.call(call));
         calls.buffered(SIDE_BY_SIDE).collect().await
     }
 
-    async fn call(&self, call: &ToolCall) -> ToolResult {
+    async fn call(&self, call: &ToolCall) -> Called {
+        if let Some(outcome) = self.toolbox.call_by_host(call).await {
+            return Called::new(call, &outcome);
+        }
         let (name, args) = self.toolbox.shown(call);
         let step = self.out.step(name, args);
         let outcome = self.toolbox.call(call).await;
-        let content = tools::told(&outcome);
-        let went = match &outcome {
+        let called = Called::new(call, &outcome);
+        step.end(outcome);
+        called
+    }
+}
+
+/// A call that was made.
+struct Called {
+    result: ToolResult,
+    /// Whether the caller is yet to execute it.
+    deferred: bool,
+}
+
+impl Called {
+    fn new(call: &ToolCall, outcome: &Outcome) -> Called {
+        let went = match outcome {
             Outcome::Succeeded { .. } | Outcome::Deferred => ToolOutcome::Succeeded,
             Outcome::Failed { .. } => ToolOutcome::Failed,
         };
-        step.end(outcome);
-        ToolResult { call: call.id.clone(), content, outcome: went }
+        let content = tools::told(outcome);
+        Called {
+            result: ToolResult { call: call.id.clone(), content, outcome: went },
+            deferred: *outcome == Outcome::Deferred,
+        }
     }
 }
 
 fn system_prompt(given: &str, skills: &str) -> String {
     let parts: Vec<&str> = [given, skills].into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n\n")
-}
-
-/// What was said before, and the prompt last.
-fn history(session: &Session) -> Vec<Entry> {
-    let before = session.config.messages.iter().map(|Message { role, content }| match role {
-        Role::User => Entry::User(content.to_text()),
-        Role::Assistant => Entry::Assistant(content.to_text()),
-    });
-    before.chain([Entry::User(session.prompt.clone())]).collect()
 }

@@ -24,7 +24,7 @@ impl Arguments {
     }
 
     /// Takes arguments that came as JSON.
-    pub(super) fn from_value(value: Value) -> Arguments {
+    pub(crate) fn from_value(value: Value) -> Arguments {
         match value {
             Value::Object(fields) => Arguments::Object(fields),
             Value::Null => Arguments::Object(Map::new()),

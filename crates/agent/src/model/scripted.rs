@@ -115,7 +115,7 @@ fn summary(blocks: usize, conversation: &Conversation) -> String {
     }
     let results = conversation.entries.iter().filter_map(|entry| match entry {
         Entry::Results(results) => Some(results),
-        Entry::User(_) | Entry::Assistant(_) | Entry::Answer(_) => None,
+        Entry::User(_) | Entry::Assistant(_) | Entry::Answer(_) | Entry::Earlier { .. } => None,
     });
     let results: Vec<_> = results.flatten().collect();
     let failed = results.iter().filter(|result| result.outcome == ToolOutcome::Failed).count();

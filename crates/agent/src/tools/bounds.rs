@@ -17,7 +17,7 @@ const LEAST: usize = 64;
 /// The value itself if it is small enough, otherwise as much of it as is. In
 /// an object texts are cut, the longest first; what cannot be cut so becomes a
 /// text.
-pub(super) fn fit(value: Value, limit: usize) -> (Value, Extent) {
+pub(crate) fn fit(value: Value, limit: usize) -> (Value, Extent) {
     if size(&value) <= limit {
         return (value, Extent::Whole);
     }

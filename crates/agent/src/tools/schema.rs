@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Builtin;
-use crate::model::ToolSpec;
+use crate::{code_mode, model::ToolSpec, session::Session};
 
-pub(super) fn spec(tool: Builtin) -> ToolSpec {
+pub(super) fn spec(tool: Builtin, session: &Session) -> ToolSpec {
     let (description, schema) = match tool {
         Builtin::Shell => (
             "Runs a command with bash in the working directory. Returns exit_code, stdout and \
@@ -71,6 +71,7 @@ pub(super) fn spec(tool: Builtin) -> ToolSpec {
                 &["skill", "recipe"],
             ),
         ),
+        Builtin::Execute(language) => return code_mode::spec(session, language),
     };
     ToolSpec { name: tool.name().to_owned(), description: description.to_owned(), schema }
 }

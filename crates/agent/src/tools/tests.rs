@@ -1,7 +1,7 @@
 //! Every built-in tool, through the same door as a model's call.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::PermissionsExt,
     path::Path,
     time::{Duration, Instant},
@@ -9,10 +9,14 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wire::{agent::AgentLimits, run::Outcome};
+use wire::{
+    agent::{AgentLimits, CodeMode},
+    run::Outcome,
+};
 
 use super::{Builtin, Toolbox, told};
 use crate::{
+    emit::Emitter,
     mcp::Servers,
     model::{Arguments, ToolCall},
     session::{Session, Skill, Variables},
@@ -23,6 +27,7 @@ use crate::{
 struct Desk {
     directory: TempDir,
     session: Session,
+    out: Emitter,
 }
 
 impl Desk {
@@ -42,7 +47,7 @@ impl Desk {
             limits: AgentLimits { tool_result_bytes: 4096, ..AgentLimits::STANDARD },
             ..Session::for_test(directory.path(), &workspace)
         };
-        Desk { directory, session }
+        Desk { directory, session, out: Emitter::to(io::sink()) }
     }
 
     fn with_skill(mut self, recipe: &str) -> Desk {
@@ -61,7 +66,7 @@ impl Desk {
     async fn call(&self, tool: &str, args: Value) -> Outcome {
         let skills = skills::open(&self.session.skills);
         let servers = Servers::none();
-        let toolbox = Toolbox::new(&self.session, &skills, &servers);
+        let toolbox = Toolbox::new(&self.session, &skills, &servers, &self.out);
         toolbox.call(&call(tool, args)).await
     }
 
@@ -119,7 +124,7 @@ async fn arguments_that_are_wrong_are_named() {
 async fn arguments_that_are_no_object_go_back_to_the_model() {
     let desk = Desk::new();
     let servers = Servers::none();
-    let toolbox = Toolbox::new(&desk.session, &[], &servers);
+    let toolbox = Toolbox::new(&desk.session, &[], &servers, &desk.out);
     let arguments = Arguments::Malformed { text: "{".to_owned(), reason: "EOF".to_owned() };
     let call = ToolCall { id: "1".to_owned(), name: "shell".to_owned(), arguments };
     let outcome = toolbox.call(&call).await;
@@ -319,7 +324,7 @@ async fn a_recipe_gets_its_arguments_and_is_a_step_of_its_own_name() {
 
     let skills = skills::open(&desk.session.skills);
     let servers = Servers::none();
-    let toolbox = Toolbox::new(&desk.session, &skills, &servers);
+    let toolbox = Toolbox::new(&desk.session, &skills, &servers, &desk.out);
     let shown = toolbox.shown(&call("run_recipe", args));
     assert_eq!(shown, ("recipes/add-node.sh".to_owned(), json!({"nodeType": "inference"})));
 
@@ -347,14 +352,47 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn recipes_are_offered_only_where_there_are_any() {
+async fn recipes_and_programs_are_offered_only_where_there_are_any() {
     let names = |desk: &Desk| {
         let skills = skills::open(&desk.session.skills);
         let servers = Servers::none();
-        let specs = Toolbox::new(&desk.session, &skills, &servers).specs();
+        let specs = Toolbox::new(&desk.session, &skills, &servers, &desk.out).specs();
         specs.into_iter().map(|spec| spec.name).collect::<Vec<String>>()
     };
     let all: Vec<&str> = Builtin::ALL.iter().map(|tool| tool.name()).collect();
     assert_eq!(names(&Desk::new()), all[..6]);
-    assert_eq!(names(&Desk::new().with_skill("")), all);
+    let mut desk = Desk::new().with_skill("");
+    assert_eq!(names(&desk), all[..7]);
+    desk.session.code_mode = CodeMode::On;
+    assert_eq!(names(&desk), all);
+}
+
+#[tokio::test]
+async fn a_policy_rules_on_every_tool() {
+    let mut desk = Desk::new().with_skill("echo done");
+    let policy = json!({
+        "commands": {"allow": ["echo *"], "deny": ["rm *"]},
+        "capabilities": {"fileWrite": "deny"},
+        "approvals": {"builtin:tool:recipes/add-node.sh": "allow"},
+    });
+    desk.session.policy = serde_json::from_value(policy).unwrap();
+    desk.succeeds("shell", json!({"command": "echo yes"})).await;
+    desk.succeeds("read_file", json!({"path": "notes.txt"})).await;
+    desk.succeeds("run_recipe", json!({"skill": "editor", "recipe": "add-node"})).await;
+    let check = async |tool: &str, args: Value, expected: &str| {
+        let (error, result) = desk.fails(tool, args).await;
+        assert!(error.starts_with(expected), "{error}");
+        assert_eq!(result, None);
+    };
+    let denied = "the policy denies the command `rm notes.txt` by its rule `rm *`";
+    check("shell", json!({"command": "rm notes.txt"}), denied).await;
+    let asked = "the policy wants somebody to agree to the command `make` first";
+    check("shell", json!({"command": "make"}), asked).await;
+    let written = json!({"path": "notes.txt", "content": ""});
+    check("write_file", written, "the policy denies writing `notes.txt`").await;
+    let edited = json!({"path": "notes.txt", "old": "one", "new": "1"});
+    check("edit_file", edited, "the policy denies writing `notes.txt`").await;
+    check("shell", json!({}), "shell: `command` is missing").await;
+    check("fly", json!({}), "the policy wants somebody to agree to the tool `fly` first").await;
+    assert_eq!(fs::read_to_string(desk.path("notes.txt")).unwrap(), "one\ntwo\nthree two\n");
 }

@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "clippy sees tests only in functions marked as such")]
 
 mod boot;
+mod bridge;
 mod callbacks;
+mod code_mode;
+mod harness;
 mod host;
 mod mcp;
 mod models;

@@ -47,6 +47,7 @@ impl Agent {
                        "otp_upload": OTP_UPLOAD},
             "workspace_dir": home.path().join("workspace"),
             "harness": "builtin",
+            "bridge": {"url": "http://127.0.0.1:1/tools", "bearer": "bearer_secret"},
             "limits": {
                 "model_timeout_ms": 2000, "callback_timeout_ms": 30000, "config_bytes": 65536,
                 "skill_bytes": 100_000, "bag_bytes": 1_000_000, "upload_files": 3,

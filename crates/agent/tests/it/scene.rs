@@ -42,6 +42,8 @@ pub(crate) struct Scene {
     pub(crate) prompt: String,
     pub(crate) limits: Value,
     pub(crate) variables: Value,
+    pub(crate) policy: Value,
+    pub(crate) code_mode: Value,
     replies: Vec<Reply>,
 }
 
@@ -72,6 +74,8 @@ impl Scene {
             prompt: "Do it.".to_owned(),
             limits,
             variables: json!({}),
+            policy: Value::Null,
+            code_mode: json!("off"),
             replies,
         }
     }
@@ -90,6 +94,9 @@ impl Scene {
             "source": {"kind": "inline", "env": {"variables": self.variables}, "config": self.config},
             "workspace_dir": workspace.path(),
             "harness": "builtin",
+            "bridge": {"url": format!("{link}/tools"), "bearer": "bearer_secret"},
+            "policy": self.policy,
+            "code_mode": self.code_mode,
             "limits": self.limits,
         });
         let mut agent = Command::new(env!("CARGO_BIN_EXE_mayfly-agent"))

@@ -54,6 +54,13 @@ fn blocks(entry: &Entry) -> (&'static str, Vec<Value>) {
         Entry::User(said) => ("user", text(said)),
         Entry::Assistant(said) => ("assistant", text(said)),
         Entry::Answer(answer) => ("assistant", answer.replay.clone()),
+        Entry::Earlier { text: said, calls } => {
+            let calls = calls.iter().map(|call| {
+                let input = call.arguments.object();
+                json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+            });
+            ("assistant", text(said).into_iter().chain(calls).collect())
+        }
         Entry::Results(results) => {
             let results = results.iter().map(|result| {
                 let mut block = json!({

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use wire::agent::ModelConfig;
 
-use crate::model::{Answer, Conversation, Entry};
+use crate::model::{Conversation, Entry, ToolCall};
 
 pub(super) fn body(config: &ModelConfig, conversation: &Conversation) -> Value {
     let mut body = Map::new();
@@ -38,7 +38,8 @@ pub(super) fn body(config: &ModelConfig, conversation: &Conversation) -> Value {
             Entry::Assistant(text) => {
                 messages.push(json!({"role": "assistant", "content": text}));
             }
-            Entry::Answer(answer) => messages.push(assistant(answer)),
+            Entry::Answer(answer) => messages.push(assistant(&answer.text, &answer.calls)),
+            Entry::Earlier { text, calls } => messages.push(assistant(text, calls)),
             Entry::Results(results) => messages.extend(results.iter().map(|result| {
                 json!({"role": "tool", "tool_call_id": result.call, "content": result.content})
             })),
@@ -48,18 +49,14 @@ pub(super) fn body(config: &ModelConfig, conversation: &Conversation) -> Value {
     Value::Object(body)
 }
 
-fn assistant(answer: &Answer) -> Value {
-    let content = if answer.text.is_empty() { Value::Null } else { json!(answer.text) };
-    let calls: Vec<Value> = answer
-        .calls
-        .iter()
-        .map(|call| {
-            let function = json!({"name": call.name, "arguments": call.arguments.text()});
-            json!({"id": call.id, "type": "function", "function": function})
-        })
-        .collect();
+fn assistant(text: &str, calls: &[ToolCall]) -> Value {
     if calls.is_empty() {
-        return json!({"role": "assistant", "content": answer.text});
+        return json!({"role": "assistant", "content": text});
     }
-    json!({"role": "assistant", "content": content, "tool_calls": calls})
+    let content = if text.is_empty() { Value::Null } else { json!(text) };
+    let calls = calls.iter().map(|call| {
+        let function = json!({"name": call.name, "arguments": call.arguments.text()});
+        json!({"id": call.id, "type": "function", "function": function})
+    });
+    json!({"role": "assistant", "content": content, "tool_calls": calls.collect::<Vec<_>>()})
 }

@@ -43,6 +43,19 @@ pub(super) fn body(config: &ModelConfig, conversation: &Conversation) -> Value {
             Entry::User(text) => input.push(said("user", "input_text", text)),
             Entry::Assistant(text) => input.push(said("assistant", "output_text", text)),
             Entry::Answer(answer) => input.extend(answer.replay.iter().cloned()),
+            Entry::Earlier { text, calls } => {
+                if !text.is_empty() {
+                    input.push(said("assistant", "output_text", text));
+                }
+                input.extend(calls.iter().map(|call| {
+                    json!({
+                        "type": "function_call",
+                        "call_id": call.id,
+                        "name": call.name,
+                        "arguments": call.arguments.text(),
+                    })
+                }));
+            }
             Entry::Results(results) => input.extend(results.iter().map(|result| {
                 json!({
                     "type": "function_call_output",
