@@ -178,8 +178,8 @@ class Chat:
         prompt, completion = turn.tokens
         usage = {"prompt_tokens": prompt, "completion_tokens": completion}
         usage["total_tokens"] = prompt + completion
-        whole = {"id": f"chatcmpl-{place}", "object": "chat.completion.chunk", "choices": []}
-        yield event(whole | {"usage": usage})
+        whole = {"id": f"chatcmpl-{place}", "object": "chat.completion.chunk", "created": 1}
+        yield event(whole | {"model": "gpt-test", "choices": [], "usage": usage})
         yield b"data: [DONE]\n\n"
 
     def chunk(self, place: int, delta: dict, reason: str | None = None) -> bytes:
@@ -224,7 +224,7 @@ class Responses:
     def write(self, turn: Turn, place: int) -> Iterator[bytes]:
         self.sequence = 0
         response = {"id": f"resp_{place}", "object": "response", "status": "in_progress"}
-        response |= {"output": [], "model": "gpt-test"}
+        response |= {"output": [], "model": "gpt-test", "created_at": 1}
         yield self.event("response.created", response=response)
         yield self.event("response.in_progress", response=response)
         output = []
@@ -272,6 +272,8 @@ class Responses:
             output.append(done)
         usage = {"input_tokens": turn.tokens[0], "output_tokens": turn.tokens[1]}
         usage["total_tokens"] = sum(turn.tokens)
+        usage["input_tokens_details"] = {"cached_tokens": 0}
+        usage["output_tokens_details"] = {"reasoning_tokens": 0}
         response |= {"status": "completed", "output": output, "usage": usage}
         yield self.event("response.completed", response=response)
 

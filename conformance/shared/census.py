@@ -11,7 +11,8 @@ def processes_with_ids(*first_ids: int) -> set[int]:
     found = set()
     for pid in pids():
         try:
-            status = (Path("/proc") / str(pid) / "status").read_text()
+            # The name in it is any bytes.
+            status = (Path("/proc") / str(pid) / "status").read_text(errors="replace")
         except OSError:
             continue  # It ended while we looked.
         uid = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Uid:"))

@@ -1,7 +1,7 @@
-//! What the tests need besides Rust: Python with the SDKs, Node with its SDK and
-//! an MCP server, curl and jq, the runtimes of the tiers that use one, what makes
-//! a root file system, PostgreSQL, and a browser. Each part is left alone when it
-//! is there already.
+//! What the tests need besides Rust: Python with the SDKs, Node with its SDK, the
+//! AG-UI clients and an MCP server, curl and jq, the runtimes of the tiers that use
+//! one, what makes a root file system, PostgreSQL, and a browser. Each part is left
+//! alone when it is there already.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ pub(crate) fn install_missing() -> Result<()> {
     for (environment, requirements) in ENVIRONMENTS {
         python(&root.join(environment), &root.join(requirements))?;
     }
-    for packages in ["conformance/js", "conformance/runs"] {
+    for packages in ["conformance/js", "conformance/agui", "conformance/runs"] {
         node(&root.join(packages))?;
     }
     Ok(())

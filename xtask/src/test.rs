@@ -48,8 +48,11 @@ pub(crate) fn test_all(filter: Option<&str>) -> Result<ExitCode> {
         report.tests("walls", Runner::Pytest, pytest("conformance/walls", filter)?);
         // With walls where there can be walls.
         report.tests("runs", Runner::Pytest, pytest("conformance/runs", filter)?);
+        // The real agents, from npm; one that cannot be installed says so and skips.
+        report.tests("harnesses", Runner::Pytest, pytest("conformance/harness", filter)?);
         report.tests("workspace", Runner::Pytest, pytest("conformance/workspace", filter)?);
-        report.tests("node sdk", Runner::Node, node(filter)?);
+        report.tests("node sdk", Runner::Node, node("conformance/js", filter)?);
+        report.tests("ag-ui clients", Runner::Node, node("conformance/agui", filter)?);
     }
     Ok(report.print())
 }
@@ -119,9 +122,9 @@ fn pytest(suite: &str, filter: Option<&str>) -> Result<Command> {
     Ok(command)
 }
 
-fn node(filter: Option<&str>) -> Result<Command> {
+fn node(suite: &str, filter: Option<&str>) -> Result<Command> {
     let mut command = Command::new("node");
-    command.args(["--test", "--test-reporter=spec"]).current_dir(root()?.join("conformance/js"));
+    command.args(["--test", "--test-reporter=spec"]).current_dir(root()?.join(suite));
     if let Some(filter) = filter {
         command.arg(format!("--test-name-pattern={filter}"));
     }

@@ -7,14 +7,15 @@ use crate::tree::{relative, root, rust_files};
 
 /// A directory of `crates/` and the crates of ours that it may use. The
 /// program itself is left out: it is the place where all of them meet.
-const MAY_KNOW: [(&str, &[&str]); 11] = [
+const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("wire", &[]),
     ("tunnel", &[]),
+    ("watch", &[]),
     ("http", &["wire"]),
     ("store", &["wire"]),
     ("isolate", &["wire", "tunnel"]),
     ("envd", &["wire", "http", "tunnel"]),
-    ("agent", &["wire"]),
+    ("agent", &["wire", "watch"]),
     ("sandbox", &["wire", "tunnel", "store", "isolate"]),
     ("gateway", &["wire", "http", "sandbox"]),
     ("runner", &["wire", "http", "store", "sandbox"]),
