@@ -151,6 +151,26 @@ def test_a_front_end_without_a_model_gets_the_servers(model):
         server.stop()
 
 
+def test_pages_of_an_origin_may_call_once_it_is_named():
+    server = Server("--cors-origin", "http://localhost:5173")
+    caller = server.caller()
+
+    def allowed(method: str, origin: str, **headers: str) -> str | None:
+        body = json.dumps(asking()).encode()
+        stream = Stream(caller.url, caller.key, method, "/agui", body, Origin=origin, **headers)
+        stream.answer.read()
+        assert stream.status == 200
+        return stream.headers.get("access-control-allow-origin")
+
+    try:
+        asks = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "x-api-key"}
+        assert allowed("OPTIONS", "http://localhost:5173", **asks) == "http://localhost:5173"
+        assert allowed("POST", "http://localhost:5173") == "http://localhost:5173"
+        assert allowed("OPTIONS", "http://elsewhere.test", **asks) is None
+    finally:
+        server.stop()
+
+
 def test_hanging_up_ends_the_run(caller):
     config = shell("sleep 60")
     stream = post(caller, asking(forwardedProps={"config": config}))

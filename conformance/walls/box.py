@@ -79,7 +79,7 @@ class Box:
             "program": str(PROGRAMS / "mayfly-envd"),
             "arguments": arguments,
             "layers": [str(layer) for layer in layers],
-            "host_usr": {"over": None} if host_usr else None,
+            "host_usr": {"over": []} if host_usr else None,
             "privilege": privilege,
             "first_id": self.first_id,
             "limits": {"cpus": 2, "memory_mib": memory_mib, "processes": processes},

@@ -17,18 +17,20 @@ use crate::{Gateway, commands, data_plane, e2b, health, metrics, not_yet};
 
 /// The front door's routes, and those of whoever is `beside` it. Traffic for a
 /// sandbox is taken out before any of them is matched, so a sandbox's `/health`
-/// is never mistaken for ours.
-pub fn router(gateway: Gateway, beside: Router) -> Router {
+/// is never mistaken for ours. `around` is what surrounds all routes but sandboxes'.
+pub fn router(gateway: Gateway, beside: Router, around: impl FnOnce(Router) -> Router) -> Router {
     let requests = Arc::clone(&gateway.requests);
     let (ours, _) = described().split_for_parts();
-    ours.merge(control_plane())
+    let all = ours
+        .merge(control_plane())
         .with_state(gateway.clone())
         .merge(beside)
         .fallback(|| async { Fault::new(Code::NotFound, "there is no such route") })
         .method_not_allowed_fallback(|| async {
             Fault::new(Code::Unimplemented, "this route does not take that method")
                 .with_status(StatusCode::METHOD_NOT_ALLOWED)
-        })
+        });
+    around(all)
         .layer(middleware::from_fn_with_state(gateway, data_plane::divert))
         .layer(middleware::from_fn_with_state(requests, log_requests))
 }

@@ -9,6 +9,7 @@
 mod layer;
 mod model;
 mod network;
+mod origin;
 mod places;
 
 use std::env;
@@ -31,6 +32,7 @@ use crate::place::Place;
 pub(crate) use layer::VARIABLES;
 pub(crate) use layer::{Layer, LogFormat};
 pub(crate) use network::{Chosen, Network, NetworkMode};
+pub(crate) use origin::WebOrigin;
 pub(crate) use places::{BlobsUrl, DatabaseUrl, HookUrl, ServerUrl};
 
 /// The settings of a server, checked.
@@ -53,6 +55,8 @@ pub(crate) struct ServeConfig {
     pub(crate) max_runtime: Duration,
     pub(crate) keep_runs: TimeDelta,
     pub(crate) callbacks: AddressPolicy,
+    /// Pages of these origins may call the server.
+    pub(crate) cors_origins: Vec<WebOrigin>,
     /// Who is told of files that change in runs.
     pub(crate) file_hook: Option<HookUrl>,
     /// Without it clients of `/agui` that name no model get the scripted one.
@@ -301,6 +305,7 @@ impl Layer {
             ),
             keep_runs: TimeDelta::days(i64::from(self.keep_runs_days.unwrap_or(7))),
             callbacks: AddressPolicy::new(self.callback_allow.unwrap_or_default()),
+            cors_origins: self.cors_origin.unwrap_or_default(),
             file_hook: self.file_hook_url,
             model,
             database: self.database,

@@ -4,6 +4,7 @@
 //! can fail because of a setting fails before anything is printed.
 
 mod banner;
+mod cors;
 mod document;
 mod first_key;
 mod house;

@@ -63,12 +63,7 @@ const PROPS: &str = "forwardedProps";
                            unless said. Each server-sent event has an id for `Last-Event-ID`.",
             headers(("x-mayfly-run-id" = String, description = "The run's id.")),
             content(
-                (
-                    String = "text/event-stream",
-                    example = json!(
-                        "id: 1\ndata: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n"
-                    ),
-                ),
+                (described::ServerSentEvent = "text/event-stream"),
                 (String = "application/x-ndjson"),
                 (String = "application/vnd.ag-ui.event+ndjson"),
                 (String = "application/vnd.ag-ui.event+proto"),

@@ -21,6 +21,17 @@ pub(crate) struct Fault {
     message: String,
 }
 
+/// A server-sent event of AG-UI.
+#[derive(ToSchema)]
+#[schema(example = json!({"id": "1", "data": "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}"}))]
+#[expect(dead_code, reason = "it describes what `wire::agui::encode_sse` writes")]
+pub(crate) struct ServerSentEvent {
+    /// Its place, for `Last-Event-ID`.
+    id: String,
+    /// One AG-UI event as JSON.
+    data: String,
+}
+
 /// How every route may refuse.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "it describes answers that `http_kit::Fault` makes")]

@@ -67,7 +67,7 @@ pub(crate) struct After {
                     ),
                 ),
                 (String = "application/vnd.mayfly.run+ndjson"),
-                (String = "text/event-stream"),
+                (described::ServerSentEvent = "text/event-stream"),
                 (String = "application/vnd.ag-ui.event+ndjson"),
                 (String = "application/vnd.ag-ui.event+proto"),
             ),
@@ -128,7 +128,7 @@ pub(crate) async fn start(
             content(
                 (String = "application/x-ndjson"),
                 (String = "application/vnd.mayfly.run+ndjson"),
-                (String = "text/event-stream"),
+                (described::ServerSentEvent = "text/event-stream"),
                 (String = "application/vnd.ag-ui.event+ndjson"),
                 (String = "application/vnd.ag-ui.event+proto"),
             ),

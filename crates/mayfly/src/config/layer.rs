@@ -19,12 +19,13 @@ use serde::{Deserialize, Deserializer};
 use wire::agent::Provider;
 
 use super::model::{parse_provider, provider_parser};
+use super::origin::WebOrigin;
 use super::places::{BlobsUrl, DatabaseUrl, HookUrl, ServerUrl, from_text};
 use super::{ConfigError, NetworkMode, set};
 
 /// The variables the layer of the environment is read from.
 #[cfg(test)]
-pub(crate) const VARIABLES: [&str; 28] = [
+pub(crate) const VARIABLES: [&str; 29] = [
     "MAYFLY_LISTEN",
     "MAYFLY_DATA",
     "MAYFLY_TIER",
@@ -41,6 +42,7 @@ pub(crate) const VARIABLES: [&str; 28] = [
     "ASSISTANT_SANDBOX_MAX_RUNTIME_SEC",
     "MAYFLY_KEEP_RUNS_DAYS",
     "MAYFLY_CALLBACK_ALLOW",
+    "MAYFLY_CORS_ORIGIN",
     "MAYFLY_FILE_HOOK_URL",
     "MAYFLY_MODEL_PROVIDER",
     "MAYFLY_MODEL_NAME",
@@ -143,6 +145,11 @@ pub(crate) struct Layer {
     #[serde(deserialize_with = "ranges")]
     pub(crate) callback_allow: Option<Vec<AddressRange>>,
 
+    /// Origin whose web pages may call this server, or `*`; may be repeated
+    /// [env: MAYFLY_CORS_ORIGIN, with commas]
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    pub(crate) cors_origin: Option<Vec<WebOrigin>>,
+
     /// Address that is told of every file that changes in a run
     /// [env: MAYFLY_FILE_HOOK_URL]
     #[arg(long, value_name = "URL")]
@@ -244,6 +251,7 @@ impl Layer {
             max_runtime_sec: self.max_runtime_sec.or(weaker.max_runtime_sec),
             keep_runs_days: self.keep_runs_days.or(weaker.keep_runs_days),
             callback_allow: self.callback_allow.or(weaker.callback_allow),
+            cors_origin: self.cors_origin.or(weaker.cors_origin),
             file_hook_url: self.file_hook_url.or(weaker.file_hook_url),
             model_provider: self.model_provider.or(weaker.model_provider),
             model_name: self.model_name.or(weaker.model_name),
@@ -287,6 +295,7 @@ impl Layer {
             )?,
             keep_runs_days: variable(lookup, "MAYFLY_KEEP_RUNS_DAYS", u32::from_str)?,
             callback_allow: variable(lookup, "MAYFLY_CALLBACK_ALLOW", list)?,
+            cors_origin: variable(lookup, "MAYFLY_CORS_ORIGIN", list)?,
             file_hook_url: variable(lookup, "MAYFLY_FILE_HOOK_URL", HookUrl::from_str)?,
             model_provider: variable(lookup, "MAYFLY_MODEL_PROVIDER", parse_provider)?,
             model_name: variable(lookup, "MAYFLY_MODEL_NAME", String::from_str)?,

@@ -11,7 +11,7 @@ use wire::Secret;
 
 use super::{
     Access, Chosen, ConfigError, GivenKeys, Layer, LogFormat, Network, ServeConfig, Surroundings,
-    VARIABLES,
+    VARIABLES, WebOrigin,
 };
 
 /// The flags alone, as clap reads them.
@@ -224,6 +224,19 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
                 format!("{} {} {}", allows("10.1.2.3"), allows("192.0.2.7"), allows("fd00::1"))
             },
             ["true false false", "false true true", "true false false", "true true true"],
+        ),
+        (
+            "--cors-origin http://flag:1,https://other.test",
+            "MAYFLY_CORS_ORIGIN=*",
+            "cors-origin = ['https://file.test']",
+            |config| {
+                let text = |origin: &WebOrigin| match origin {
+                    WebOrigin::Any => "*".to_owned(),
+                    WebOrigin::One(origin) => origin.to_str().unwrap().to_owned(),
+                };
+                config.cors_origins.iter().map(text).collect::<Vec<String>>().join(" ")
+            },
+            ["http://flag:1 https://other.test", "*", "https://file.test", ""],
         ),
         (
             "--file-hook-url http://flag/x?key=1",

@@ -22,8 +22,8 @@ use store::{Blobs, Store};
 use wire::Secret;
 use workspace::{RunnerAddress, RunnerKey, Workspace};
 
-use super::{document, network, signals::Stop};
-use crate::config::{Access, Network, OtherRunner, ServeConfig};
+use super::{cors, document, network, signals::Stop};
+use crate::config::{Access, Network, OtherRunner, ServeConfig, WebOrigin};
 
 /// Held by the server that uses a data directory.
 const LOCK_FILE: &str = "serve.lock";
@@ -38,6 +38,7 @@ pub(super) struct House {
     runner: Runner,
     workspace: Workspace,
     network: Network,
+    cors_origins: Vec<WebOrigin>,
 }
 
 impl House {
@@ -110,7 +111,8 @@ impl House {
             domain: config.domain.clone(),
             more_metrics: Arc::new(move |text| runs.expose(text)),
         });
-        Ok(House { sandboxes, gateway, runner, workspace, network })
+        let cors_origins = config.cors_origins.clone();
+        Ok(House { sandboxes, gateway, runner, workspace, network, cors_origins })
     }
 
     /// What sandboxes reach, as it turned out.
@@ -122,7 +124,12 @@ impl House {
         let (runner, runs) = runner::router(self.runner.clone());
         let (workspace, things) = workspace::router(self.workspace.clone());
         let described = document::routes([gateway::document(), runs, things]);
-        gateway::router(self.gateway.clone(), runner.merge(workspace).merge(described))
+        let beside = runner.merge(workspace).merge(described);
+        let cors = cors::layer(&self.cors_origins);
+        gateway::router(self.gateway.clone(), beside, |routes| match cors {
+            Some(cors) => routes.layer(cors),
+            None => routes,
+        })
     }
 
     /// Goes on with what a former life of the server began.

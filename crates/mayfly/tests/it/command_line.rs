@@ -65,6 +65,8 @@ fn the_doctor_has_a_row_for_everything_and_a_remedy_for_what_is_missing() {
         "runsc",
         "runc",
         "bwrap",
+        "npm",
+        "harnesses",
         "free disk",
         "disk limit",
         "open files",
