@@ -33,7 +33,7 @@ pub(crate) fn install_missing() -> Result<()> {
 /// Programs of the distribution: how to see that one is there, and the Debian
 /// packages that bring it.
 fn tools() -> Result<()> {
-    let wanted: [(&str, &[&str], &[&str]); 8] = [
+    let wanted: [(&str, &[&str], &[&str]); 9] = [
         ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
         ("npm", &["--version"], &["nodejs", "npm"]),
         ("curl", &["--version"], &["curl"]),
@@ -44,7 +44,9 @@ fn tools() -> Result<()> {
             &["nftables", "iproute2"],
         ),
         ("sh", &["-c", "PATH=$PATH:/usr/sbin:/sbin; mkfs.ext4 -V"], &["e2fsprogs"]),
-        // The default template shows the host's, and tests install packages with them.
+        // The default template shows the host's: runs compare files with git, and tests
+        // install packages with the others.
+        ("git", &["--version"], &["git"]),
         ("sudo", &["--version"], &["sudo"]),
         ("/usr/bin/python3", &["-m", "pip", "--version"], &["python3-pip"]),
     ];
