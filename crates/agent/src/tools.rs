@@ -20,7 +20,7 @@ mod shell;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use wire::run::Outcome;
+use wire::{agent::HostTool, run::Outcome};
 
 use crate::{
     bridge,
@@ -35,10 +35,6 @@ use crate::{
 
 pub(crate) use bounds::fit;
 use fields::Fields;
-
-/// What the model reads of a call that the caller executes after this run.
-const DEFERRED: &str = "The caller executes this tool after this turn and brings the result \
-                        with the next message. Do not call it again; end your turn now.";
 
 /// All tools of one run.
 pub(crate) struct Toolbox<'a> {
@@ -293,7 +289,7 @@ pub(crate) fn told(outcome: &Outcome) -> String {
     };
     match outcome {
         Outcome::Succeeded { result, .. } => text(result),
-        Outcome::Deferred => DEFERRED.to_owned(),
+        Outcome::Deferred => HostTool::DEFERRED.to_owned(),
         Outcome::Failed { error, result: None } => format!("error: {error}"),
         Outcome::Failed { error, result: Some(result) } => {
             json!({"error": error, "result": result}).to_string()

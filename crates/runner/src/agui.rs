@@ -167,7 +167,7 @@ fn name(field: &str, text: String) -> Result<String, BadBody> {
 fn client_tools(tools: Vec<InputTool>) -> Result<Vec<GivenTool>, BadBody> {
     let given = tools.into_iter().enumerate().map(|(index, tool)| {
         let InputTool { name, description, parameters } = tool;
-        let parameters = parameters.unwrap_or_else(|| json!({"type": "object"}));
+        let parameters = parameters.unwrap_or_else(HostTool::any_object);
         let tool = HostTool { name, description, parameters };
         GivenTool::of_client(&format!("tools[{index}]"), tool)
     });

@@ -4,16 +4,12 @@
 use std::{collections::HashSet, time::Duration};
 
 use http::{HeaderName, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::Value;
 use wire::{Secret, agent::HostTool};
 
 use super::{TEXT_LIMIT, hook};
 use crate::fields::{BadBody, Fields};
 
-/// Most tools of one run.
-const TOOLS: usize = 128;
-/// Longest name of a tool: what model providers take.
-const NAME: usize = 64;
 /// Longest description, and largest schema.
 const DESCRIPTION: usize = 64 << 10;
 /// Most headers of one tool.
@@ -45,7 +41,7 @@ pub(crate) enum Executor {
 impl GivenTool {
     /// Reads a list of tools that are executed by servers.
     pub(crate) fn take_all(fields: &mut Fields) -> Result<Vec<GivenTool>, BadBody> {
-        let items = fields.list("tools", TOOLS)?;
+        let items = fields.list("tools", HostTool::MOST)?;
         items.into_iter().map(|(path, item)| GivenTool::parse(&path, item)).collect()
     }
 
@@ -58,7 +54,7 @@ impl GivenTool {
         let mut fields = Fields::of_value(path, item)?;
         let name = fields.text("name", TEXT_LIMIT)?.ok_or_else(|| fields.missing("name"))?;
         let description = fields.text("description", DESCRIPTION)?.unwrap_or_default();
-        let parameters = fields.take("parameters")?.unwrap_or_else(|| json!({"type": "object"}));
+        let parameters = fields.take("parameters")?.unwrap_or_else(HostTool::any_object);
         let url = fields.text("url", TEXT_LIMIT)?.ok_or_else(|| fields.missing("url"))?;
         let url =
             hook(&url).ok_or_else(|| fields.wrong("url", "must be an absolute http(s) address"))?;
@@ -75,8 +71,8 @@ impl GivenTool {
 /// Refuses too many tools, and two of one name.
 pub(crate) fn check_names(field: &str, tools: &[GivenTool]) -> Result<(), BadBody> {
     let wrong = |must: String| BadBody::Wrong { field: field.to_owned(), must };
-    if tools.len() > TOOLS {
-        return Err(wrong(format!("must have at most {TOOLS} items")));
+    if tools.len() > HostTool::MOST {
+        return Err(wrong(format!("must have at most {} items", HostTool::MOST)));
     }
     let mut names = HashSet::new();
     match tools.iter().find(|given| !names.insert(given.tool.name.as_str())) {
@@ -91,8 +87,7 @@ fn checked(path: &str, given: GivenTool) -> Result<GivenTool, BadBody> {
         must: must.to_owned(),
     };
     let tool = &given.tool;
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    if !(1..=NAME).contains(&tool.name.len()) || !tool.name.bytes().all(plain) {
+    if !HostTool::is_name(&tool.name) {
         return Err(wrong("name", "must be 1 to 64 letters, digits, `_` and `-`"));
     }
     if tool.description.len() > DESCRIPTION {

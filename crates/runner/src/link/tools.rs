@@ -34,6 +34,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use wire::{
     Secret,
+    agent::HostTool,
     rpc::{self, Message, RpcError},
     run::{Outcome, StepId},
 };
@@ -66,10 +67,6 @@ const STEP: &str = "step_tool_";
 const OUTCOME: &str = "mayfly/outcome";
 /// By this it says how many lines it had written when it called.
 const LINE: &str = "mayfly/line";
-
-/// What the model reads of a call that the client executes after this run.
-const DEFERRED: &str = "The caller executes this tool after this turn and brings the result \
-                        with the next message. Do not call it again; end your turn now.";
 
 /// The tools of one run, beside those that its config names.
 #[derive(Debug)]
@@ -229,7 +226,7 @@ fn told(outcome: &Outcome) -> Value {
         Outcome::Succeeded { result: Value::String(text), .. } => (text.clone(), false),
         Outcome::Succeeded { result, .. } => (result.to_string(), false),
         Outcome::Failed { error, .. } => (format!("Tool execution failed: {error}"), true),
-        Outcome::Deferred => (DEFERRED.to_owned(), false),
+        Outcome::Deferred => (HostTool::DEFERRED.to_owned(), false),
     };
     json!({"content": [{"type": "text", "text": text}], "isError": failed})
 }

@@ -20,8 +20,23 @@ pub struct HostTool {
 }
 
 impl HostTool {
-    fn any_object() -> Value {
+    /// Most tools of one caller.
+    pub const MOST: usize = 128;
+
+    /// What a model reads of a call that the caller executes after this run.
+    pub const DEFERRED: &str = "The caller executes this tool after this turn and brings the \
+                                result with the next message. Do not call it again; end your \
+                                turn now.";
+
+    /// The schema of a tool that says nothing of its arguments.
+    pub fn any_object() -> Value {
         serde_json::json!({"type": "object"})
+    }
+
+    /// Whether a tool may be called so: what every model provider takes.
+    pub fn is_name(text: &str) -> bool {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        (1..=64).contains(&text.len()) && text.bytes().all(plain)
     }
 }
 

@@ -13,11 +13,6 @@ use crate::{
     link::target::Target,
 };
 
-/// Most tools of one config.
-const TOOLS: usize = 128;
-/// Longest name: what model providers take.
-const NAME: usize = 64;
-
 /// A tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::link) struct Tool {
@@ -60,8 +55,8 @@ pub(in crate::link) fn take(config: &mut Map<String, Value>) -> Result<Vec<Tool>
     let mut tools: Vec<Tool> = Vec::new();
     for (index, item) in list(config, "tools")?.iter_mut().enumerate() {
         let field = format!("tools[{index}]");
-        if index >= TOOLS {
-            return Err(bad("tools", format!("has more than {TOOLS} items")));
+        if index >= HostTool::MOST {
+            return Err(bad("tools", format!("has more than {} items", HostTool::MOST)));
         }
         let fields = item.as_object_mut().ok_or_else(|| bad(&field, "is not an object"))?;
         let tool = take_one(&field, fields)?;
@@ -79,13 +74,12 @@ fn take_one(field: &str, fields: &mut Map<String, Value>) -> Result<Tool, BadCon
         ["name", "description", "parameters", "url", "timeout_ms"]
             .map(|part| format!("{field}.{part}"));
     let name = text(fields, "name", &named)?.unwrap_or_default();
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    if !(1..=NAME).contains(&name.len()) || !name.bytes().all(plain) {
+    if !HostTool::is_name(&name) {
         return Err(bad(&named, "is not 1 to 64 letters, digits, `_` and `-`"));
     }
     let description = text(fields, "description", &described)?.unwrap_or_default();
     let parameters = match fields.remove("parameters") {
-        None | Some(Value::Null) => serde_json::json!({"type": "object"}),
+        None | Some(Value::Null) => HostTool::any_object(),
         Some(parameters @ Value::Object(_)) => parameters,
         Some(_) => return Err(bad(&schema, "is not an object")),
     };
