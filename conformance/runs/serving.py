@@ -36,7 +36,6 @@ class Server:
         self.data = Path(tempfile.mkdtemp(prefix="runs-", dir="/tmp"))
         self.key = "e2b_" + secrets.token_hex(20)
         self.arguments, self.variables, self.listen = arguments, variables, listen
-        self.mounts = len(census.mounts())
         self.errors = open(self.data.with_suffix(".log"), "w+")
         self.process: subprocess.Popen | None = None
         try:
@@ -124,7 +123,7 @@ class Server:
             found = {
                 "processes": census.processes_naming(str(self.data / "sandboxes")),
                 "owned": {pid for first in ids for pid in census.processes_with_ids(first)},
-                "mounts": max(0, len(census.mounts()) - self.mounts),
+                "mounts": census.mounts(str(self.data)),
                 "cgroups": {group for group in census.cgroups() if Path(group).name in names},
                 "images": census.images(str(self.data))[READY:],
                 "directories": list((self.data / "sandboxes").glob("[!.]*")),

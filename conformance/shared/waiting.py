@@ -3,8 +3,11 @@
 import time
 
 
-def wait_until(condition, seconds: float = 10) -> bool:
-    """Polls until the condition holds; false when it does not within the time."""
+def wait_until(condition, seconds: float = 30) -> bool:
+    """Polls until the condition holds; false when it does not within the time.
+
+    The time is for a machine that is busy with something else: only a failure takes it.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

@@ -36,7 +36,8 @@ class S3:
         ports = {f"{name}{kind}": free_port() for name in parts for kind in (".port", ".port.grpc")}
         self.ports, self.port = set(ports.values()), ports["s3.port"]
         self.filer = f"http://127.0.0.1:{ports['filer.port']}/buckets"
-        command = [str(program()), "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={self.place}"]
+        command = [str(program()), f"-logdir={self.place}", "server", f"-dir={self.place}"]
+        command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
         command += ["-s3", f"-s3.config={self.place}/s3.json", "-volume.max=20"]
         ports |= {"s3.port.iceberg": 0, "s3.port.lance": 0}
         command += [f"-{name}={port}" for name, port in ports.items()]

@@ -16,6 +16,7 @@ use std::{
 
 use axum::http::StatusCode;
 use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{Stream, TryStreamExt};
 use store::{FileRow, FileSource, PutError, ReserveError, Shelf, StoreError};
 use wire::{Code, workspace::FileId};
@@ -65,6 +66,7 @@ pub(crate) struct Intake {
 /// A name that is reserved, and its blob as soon as that is whole.
 struct Taken {
     id: FileId,
+    begun: DateTime<Utc>,
     storage_key: String,
     content: Option<Content>,
 }
@@ -98,19 +100,25 @@ impl Intake {
         }
         let shelf = self.target.place.shelf();
         let owner = &self.target.workspace;
+        let begun = self.next_moment();
         let reserved = self.workspace.store.reserve_file(
             owner,
             shelf,
             FileId::from_random(rand::random()),
             name,
             self.target.source,
-            clock::now(),
+            begun,
             |name| naming::storage_key(owner, &self.target.place.shelf(), name),
         );
         let reserved = reserved.await.map_err(|err| self.refused(err))?;
         let storage_key = reserved.storage_key;
         let place = self.taken.len();
-        self.taken.push(Taken { id: reserved.id, storage_key: storage_key.clone(), content: None });
+        self.taken.push(Taken {
+            id: reserved.id,
+            begun,
+            storage_key: storage_key.clone(),
+            content: None,
+        });
 
         let head: Arc<Mutex<Vec<u8>>> = Arc::default();
         let bytes = bytes.inspect_ok(|chunk| {
@@ -129,6 +137,13 @@ impl Intake {
         };
         self.taken[place].content = Some(content);
         Ok(())
+    }
+
+    /// Now, or a millisecond behind the file before: files are listed by their
+    /// time, and those of one request in the order in which they were sent.
+    fn next_moment(&self) -> DateTime<Utc> {
+        let earliest = self.taken.last().map(|last| last.begun + TimeDelta::milliseconds(1));
+        earliest.map_or_else(clock::now, |earliest| earliest.max(clock::now()))
     }
 
     /// Makes all files visible, or takes all of them back because of what went

@@ -77,6 +77,19 @@ async fn a_form_is_stored_listed_and_read_back() {
 }
 
 #[tokio::test]
+async fn files_of_one_request_are_listed_in_the_order_they_were_sent() {
+    let scene = Scene::start().await;
+    let chat = scene.chat().await;
+    // So many that some of them come in the same millisecond.
+    let sent: Vec<String> = (0..20).rev().map(|number| format!("{number:02}")).collect();
+    let files: Vec<(&str, &[u8])> = sent.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    let (status, stored) = scene.upload(&chat, &files).await;
+    assert_eq!((status, names(&stored).len()), (201, 20), "{stored}");
+    assert_eq!(scene.names(&chat).await, sent);
+    scene.end().await;
+}
+
+#[tokio::test]
 async fn a_body_of_its_own_is_a_file_too() {
     let scene = Scene::start().await;
     let chat = scene.chat().await;
