@@ -96,6 +96,13 @@ def test_a_failing_model_ends_the_run_with_the_providers_words(caller, mind, dis
     assert 1 <= len(thinker.bodies) <= 8, "it does not go on asking for long"
 
 
+def test_a_budget_that_is_used_up_is_told_whatever_the_agent_makes_of_it(caller, mind, dispatch, agent):
+    thinker = mind(agent, always=Turn(calls=[agent.run("echo x >> kept.txt")], tokens=(400, 100)))
+    outcome = caller.run(dispatch(agent, thinker, limits={"tokens": 900}))
+    assert "budget of 900" in outcome.error("token_budget")
+    assert 2 <= len(thinker.bodies) <= 3
+
+
 def test_a_model_that_fails_later_leaves_what_was_done(caller, mind, dispatch, agent):
     thinker = mind(agent, Turn(calls=[agent.run("echo x > kept.txt")]), always=Refusal(400, "enough of it"))
     log = caller.run_raw(dispatch(agent, thinker))

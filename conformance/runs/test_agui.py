@@ -208,6 +208,18 @@ def test_a_front_end_that_was_cut_off_asks_again_and_goes_on_with_its_run(caller
     assert len([run for run in caller.runs() if run["id"] == stream.run_id]) == 1
 
 
+def test_a_run_is_found_by_its_callers_name_behind_a_restart(own_server):
+    body = asking(forwardedProps={"config": shell("echo told")}, runId="kept")
+    stream = post(own_server.caller(), body)
+    whole = events.server_sent(stream.answer.read())
+    own_server.kill()
+    own_server.start()
+    half = len(whole) // 2
+    again = post(own_server.caller(), body, Last_Event_ID=whole[half][0])
+    assert (again.status, again.run_id) == (200, stream.run_id)
+    assert events.server_sent(again.answer.read()) == whole[half + 1 :]
+
+
 WRONG = [
     ("threadId", {"threadId": None}),
     ("messages", {"messages": []}),

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use watch::{Kind, Note, Options, Told, Watcher};
 use wire::agent::FileEvents;
-use wire::run::{Event, FileChange, Level};
+use wire::run::{Event, FileChange, Level, custom};
 
 use self::baseline::Baseline;
 use self::diffs::{Changed, Diffs};
@@ -83,7 +83,7 @@ impl Files {
         }
         match baseline.difference(CHANGED_BYTES).await {
             Ok(None) => {}
-            Ok(Some(text)) => out.custom("file.changed", text.value(".")),
+            Ok(Some(text)) => out.custom(custom::TREE_CHANGED, text.value(".")),
             Err(err) => out.log(Level::Warn, format!("`file.changed` is not told: {err}")),
         }
     }
@@ -143,7 +143,7 @@ fn words(note: Note) -> String {
 
 /// The event of one file's difference.
 fn tell_diff(out: &Emitter, path: &Path, text: &cut::Text) {
-    out.custom("sandbox.file.diff", text.value(&path.to_string_lossy()));
+    out.custom(custom::FILE_DIFF, text.value(&path.to_string_lossy()));
 }
 
 impl cut::Text {

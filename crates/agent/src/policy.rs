@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use wire::agent::{Approval, Harness, Policy, Ruling};
+use wire::run::custom;
 
 use crate::emit::Emitter;
 use crate::session::Session;
@@ -129,7 +130,7 @@ impl<'a> Gate<'a> {
         // A panic while the lock was held leaves nothing half done.
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if !asked.contains(&id) {
-            self.out.custom("approval-requested", approval::request(&id, action));
+            self.out.custom(custom::APPROVAL, approval::request(&id, action));
             asked.insert(id);
         }
     }

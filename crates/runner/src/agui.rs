@@ -26,6 +26,7 @@ use crate::{
     caller::Owned,
     described::{self, Refused},
     dispatch::{self, Assignment, Dispatch, GivenTool, TEXT_LIMIT},
+    fault,
     fields::{BadBody, Fields},
     names::CallersName,
     office::Runner,
@@ -103,7 +104,8 @@ pub(crate) async fn run(
 /// says in `Last-Event-ID` how far it has come.
 async fn known(runner: &Runner, team: &Team, body: &[u8]) -> Result<Owned, Fault> {
     let name = called(body).map_err(|err| Fault::new(Code::InvalidArgument, err.to_string()))?;
-    let Some(id) = runner.office.names.find(&team.0, &name) else {
+    let called = runner.office.store.run_called(&team.0, &name.hash()).await;
+    let Some(id) = called.map_err(fault::of_store)? else {
         let CallersName { thread_id, run_id } = name;
         let message = format!("there is no run `{run_id}` of thread `{thread_id}` to go on with");
         return Err(Fault::new(Code::NotFound, message));
@@ -168,7 +170,7 @@ fn client_tools(tools: Vec<InputTool>) -> Result<Vec<GivenTool>, BadBody> {
     let given = tools.into_iter().enumerate().map(|(index, tool)| {
         let InputTool { name, description, parameters } = tool;
         let parameters = parameters.unwrap_or_else(HostTool::any_object);
-        let tool = HostTool { name, description, parameters };
+        let tool = HostTool { name, description, parameters, deferred: true };
         GivenTool::of_client(&format!("tools[{index}]"), tool)
     });
     given.collect()

@@ -72,6 +72,11 @@ impl Book {
         self.write().await
     }
 
+    /// Takes in that the model is not asked any more, and why.
+    pub(crate) fn note_overspent(&mut self, why: String) {
+        self.hearing.note_overspent(why);
+    }
+
     /// How many of its lines the agent was heard with.
     pub(crate) fn heard(&self) -> u64 {
         self.hearing.line()

@@ -17,6 +17,7 @@ use store::OnDisconnect;
 use wire::agent::{CodeMode, FileEvents, Harness, Policy};
 
 use crate::fields::{BadBody, Fields};
+use crate::names::CallersName;
 
 pub(crate) use harness::session_id;
 pub(crate) use origin::{Origin, inline};
@@ -94,6 +95,12 @@ impl Dispatch {
             client_tools: Vec::new(),
         };
         Dispatch::new(assignment, fields)
+    }
+
+    /// What the caller calls the run, if it has a name for it.
+    pub(crate) fn callers_name(&self) -> Option<CallersName> {
+        let (thread_id, run_id) = (self.thread_id.clone()?, self.client_run_id.clone()?);
+        Some(CallersName { thread_id, run_id })
     }
 
     /// An assignment, done as the fields say.

@@ -118,7 +118,7 @@ impl Driver {
                     }
                     Note::Usage(usage) => self.book.count(usage).await,
                     Note::ToolStarted { id, name, args, at, line, booked } => {
-                        let mut verdict = self.listen(&mut attendance, at.into(), line).await;
+                        let mut verdict = self.listen(&mut attendance, &upstreams, at.into(), line).await;
                         if verdict.is_none() {
                             verdict = self.book.note(Event::StepStarted { id, name, args }).await;
                         }
@@ -143,7 +143,7 @@ impl Driver {
                     told = true;
                     outcome.err().and_then(|err| verdict::of_telling(&err))
                 }
-                said = attendance.next() => self.hear(said).await,
+                said = attendance.next() => self.hear(said, &upstreams).await,
                 () = sandbox.gone().cancelled() => Some(verdict::of_sandbox(&sandbox).await),
             };
             if let Some(verdict) = verdict {
@@ -152,9 +152,14 @@ impl Driver {
         }
     }
 
-    async fn hear(&mut self, said: Said) -> Option<Verdict> {
+    async fn hear(&mut self, said: Said, upstreams: &Upstreams) -> Option<Verdict> {
         match said {
-            Said::Lines(lines) => self.book.hear(lines).await,
+            Said::Lines(lines) => {
+                if let Some(refusal) = upstreams.overspent() {
+                    self.book.note_overspent(refusal.to_string());
+                }
+                self.book.hear(lines).await
+            }
             Said::Ended(exit) => Some(verdict::of_exit(&exit, &self.sandbox).await),
             Said::Silence => Some(verdict::of_silence(&self.sandbox).await),
         }
@@ -165,6 +170,7 @@ impl Driver {
     async fn listen(
         &mut self,
         attendance: &mut Attendance,
+        upstreams: &Upstreams,
         called: Instant,
         line: Option<u64>,
     ) -> Option<Verdict> {
@@ -174,7 +180,7 @@ impl Driver {
                 said = attendance.next() => said,
                 () = tokio::time::sleep_until(until) => return None,
             };
-            if let Some(verdict) = self.hear(said).await {
+            if let Some(verdict) = self.hear(said, upstreams).await {
                 return Some(verdict);
             }
         }

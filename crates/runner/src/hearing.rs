@@ -4,7 +4,7 @@
 //! are told apart from new ones. A line that is refused is mentioned in the log,
 //! up to a bound: whoever writes agents wants to know.
 
-use wire::run::{AgentLine, Event, Ledger, Level, RunEvent};
+use wire::run::{AgentLine, ErrorCode, Event, Ledger, Level, RunEvent, custom};
 
 use crate::{lines::Line, link::call_number};
 
@@ -17,17 +17,25 @@ pub(crate) struct Hearing {
     /// The number of the last line.
     line: u64,
     refused: u32,
+    /// Why the model is not asked any more.
+    overspent: Option<String>,
 }
 
 impl Hearing {
     /// Lines up to that one were heard before.
     pub(crate) fn after(line: u64) -> Hearing {
-        Hearing { line, refused: 0 }
+        Hearing { line, refused: 0, overspent: None }
     }
 
     /// The number of the last line.
     pub(crate) fn line(&self) -> u64 {
         self.line
+    }
+
+    /// From now on a run that fails by its model fails by its budget: agents
+    /// have words of their own for what a model refuses.
+    pub(crate) fn note_overspent(&mut self, why: String) {
+        self.overspent = Some(why);
     }
 
     /// Adds what goes into the log for these lines.
@@ -59,7 +67,7 @@ impl Hearing {
             Line::Whole(bytes) => bytes,
             Line::TooLong => return Err("a line was too long".to_owned()),
         };
-        let line = AgentLine::parse_line(&bytes).map_err(|err| err.to_string())?;
+        let mut line = AgentLine::parse_line(&bytes).map_err(|err| err.to_string())?;
         if line.n <= self.line {
             return Ok(());
         }
@@ -67,10 +75,24 @@ impl Hearing {
         if let Event::Usage { .. } = line.event {
             return Err("tokens are counted outside".to_owned());
         }
+        if let Event::Custom { name, .. } = &line.event
+            && custom::is_projected(name)
+        {
+            return Err(format!("`{name}` is made outside"));
+        }
         if let Event::StepStarted { id, .. } | Event::StepEnded { id, .. } = &line.event
             && call_number(id).is_some()
         {
             return Err(format!("step `{id}` is booked outside"));
+        }
+        if let Event::Error {
+            code: code @ (ErrorCode::ModelError | ErrorCode::ModelTimeout),
+            message,
+        } = &mut line.event
+            && let Some(why) = &self.overspent
+        {
+            *code = ErrorCode::TokenBudget;
+            message.clone_from(why);
         }
         ledger.accept(line, now, out).map_err(|err| err.to_string())
     }
@@ -89,7 +111,7 @@ impl Hearing {
 
 #[cfg(test)]
 mod tests {
-    use wire::run::{Event, Ledger, Level, RunEvent, RunId};
+    use wire::run::{ErrorCode, Event, Ledger, Level, RunEvent, RunId};
 
     use super::{Hearing, MENTIONED};
     use crate::lines::Line;
@@ -138,10 +160,29 @@ mod tests {
             r#"{"n":3,"ts":1,"type":"usage","input_tokens":1,"output_tokens":1}"#,
             r#"{"n":3,"ts":1,"type":"step_ended","id":"step_1","status":"failed","error":"e","duration_ms":1}"#,
             r#"{"n":3,"ts":1,"type":"step_started","id":"step_tool_1","name":"x","args":{}}"#,
+            r#"{"n":3,"ts":1,"type":"custom","name":"tool-input-available","value":{}}"#,
         ] {
             let heard = hear(&[line]);
             assert!(heard.len() == 1 && is_warning(&heard[0]), "{line}: {heard:?}");
         }
+    }
+
+    #[test]
+    fn a_model_that_failed_for_want_of_budget_is_not_to_blame() {
+        let failed = |code: &str| {
+            let line = format!(r#"{{"n":1,"ts":1,"type":"error","code":"{code}","message":"m"}}"#);
+            let (mut hearing, mut out) = (Hearing::after(0), Vec::new());
+            hearing.note_overspent("9 of 8".to_owned());
+            hearing.hear(vec![Line::Whole(line.into())], &mut started(), 9, &mut out);
+            let Some(Event::Error { code, message }) = out.pop().map(|entry| entry.event) else {
+                panic!("no end")
+            };
+            (code, message)
+        };
+        for code in ["model_error", "model_timeout"] {
+            assert_eq!(failed(code), (ErrorCode::TokenBudget, "9 of 8".to_owned()));
+        }
+        assert_eq!(failed("cancelled"), (ErrorCode::Cancelled, "m".to_owned()));
     }
 
     #[test]

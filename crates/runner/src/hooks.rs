@@ -21,7 +21,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wire::run::{Event, FileChange, RunEvent};
+use wire::run::{Event, FileChange, RunEvent, custom};
 
 use crate::{
     link::{AddressPolicy, Outbound, OutboundError},
@@ -39,8 +39,6 @@ const BATCH: usize = 256;
 const REQUEST: Duration = Duration::from_secs(10);
 /// How long a hook may take after its run.
 const FLUSH: Duration = Duration::from_secs(2);
-/// What a change of a file's text is called in the log.
-const DIFF: &str = "sandbox.file.diff";
 
 /// The operator's hook, for every run.
 pub(crate) struct ServerHook {
@@ -96,7 +94,7 @@ fn told(entry: &RunEvent) -> Option<Value> {
         return Some(json!({"type": change, "path": path, "timestamp": entry.ts}));
     }
     if let Event::Custom { name, value: Value::Object(fields) } = &entry.event
-        && name == DIFF
+        && name == custom::FILE_DIFF
     {
         let mut told = fields.clone();
         told.insert("type".to_owned(), "diff".into());

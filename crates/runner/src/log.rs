@@ -19,7 +19,7 @@ use std::{
 use tokio::{io::AsyncWriteExt, sync::watch};
 use wire::run::{ErrorCode, Event, Ledger, RunEvent, RunId, StepId, to_raw};
 
-use crate::{link::call_number, names::CallersName};
+use crate::link::call_number;
 
 /// A log of that many bytes is full: an agent that never stops talking must not
 /// fill the host's disk. What was said at once, and the end, may go past it.
@@ -154,8 +154,6 @@ pub(crate) struct Former {
     pub(crate) open_calls: Vec<(StepId, u64)>,
     /// The code of the error that ended it.
     pub(crate) code: Option<ErrorCode>,
-    /// What its caller calls it.
-    pub(crate) name: Option<CallersName>,
 }
 
 impl Former {
@@ -173,12 +171,6 @@ impl Former {
         });
         let ledger = Ledger::replay(log.inspect(|entry| {
             former.agent_line = former.agent_line.max(entry.line.unwrap_or(0));
-            if let Event::Started { thread_id: Some(thread), client_run_id: Some(run), .. } =
-                &entry.event
-            {
-                let (thread_id, run_id) = (thread.clone(), run.clone());
-                former.name = Some(CallersName { thread_id, run_id });
-            }
             if let Event::Usage {
                 input_tokens,
                 output_tokens,

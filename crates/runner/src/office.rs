@@ -23,7 +23,6 @@ use crate::{
     hooks::ServerHook,
     link::{AddressPolicy, Outbound, OutboundError, Sessions},
     log::Shelf,
-    names::Names,
     run::{Order, Run},
     tally::Tally,
 };
@@ -85,8 +84,6 @@ pub(crate) struct Office {
     pub(crate) tasks: TaskTracker,
     /// Ends the tasks that are no runs.
     pub(crate) stop: CancellationToken,
-    /// What callers call their runs.
-    pub(crate) names: Names,
     closed: AtomicBool,
     living: Mutex<HashMap<RunId, Arc<Run>>>,
 }
@@ -108,7 +105,6 @@ impl Runner {
             tally: Tally::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            names: Names::default(),
             closed: AtomicBool::new(false),
             living: Mutex::default(),
         });

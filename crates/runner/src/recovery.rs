@@ -65,9 +65,6 @@ impl Office {
         };
         let run = Run::new(row, directory, log.progress());
         self.enlist(&run);
-        if let Some(name) = &former.name {
-            self.names.note(&run.row().team, name.clone(), id);
-        }
         self.tally.adopted();
         let task = self.task(&run, &former, sandbox.is_some());
         let ended = former.ledger.is_finished();

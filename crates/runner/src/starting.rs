@@ -19,7 +19,6 @@ use crate::{
     driver::{Driver, Task},
     link::UrlRefused,
     log::{Former, LogError, LogWriter},
-    names::CallersName,
     office::Office,
     run::{CallersLine, Run},
 };
@@ -115,6 +114,7 @@ impl Office {
         let row = RunRow {
             id,
             team,
+            callers_name: dispatch.callers_name().map(|name| name.hash()),
             sandbox_id: sandbox.id().clone(),
             state: RunState::Starting,
             on_disconnect: dispatch.on_disconnect,
@@ -167,10 +167,6 @@ impl Office {
         log.append(&entries).await?;
         let run = Run::new(row, directory, log.progress());
         self.enlist(&run);
-        if let (Some(thread), Some(run_id)) = (&dispatch.thread_id, &dispatch.client_run_id) {
-            let name = CallersName { thread_id: thread.clone(), run_id: run_id.clone() };
-            self.names.note(&run.row().team, name, run.row().id.clone());
-        }
         self.tally.started();
         let id = &run.row().id;
         tracing::info!(run.id = %id, sandbox.id = %sandbox.id(), "run {id} started");

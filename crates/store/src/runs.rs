@@ -19,6 +19,8 @@ pub struct RunRow {
     pub id: RunId,
     /// Whose it is.
     pub team: String,
+    /// What its caller calls it, as a hash.
+    pub callers_name: Option<[u8; 32]>,
     /// Where it happens.
     pub sandbox_id: SandboxId,
     /// How far it is.
@@ -127,8 +129,8 @@ impl Store {
         on!(self, |pool| sqlx::query(
             "INSERT INTO runs
                  (id, team, sandbox_id, state, on_disconnect, prompt_head, started_at, deadline,
-                  ended_at, code, last_seq, input_tokens, output_tokens)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+                  ended_at, code, last_seq, input_tokens, output_tokens, callers_name)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         )
         .bind(row.id.as_str())
         .bind(&row.team)
@@ -143,6 +145,7 @@ impl Store {
         .bind(number(row.last_seq))
         .bind(number(row.input_tokens))
         .bind(number(row.output_tokens))
+        .bind(row.callers_name.as_ref().map(|name| &name[..]))
         .execute(pool)
         .await
         .map(|done| done.rows_affected()))?;
@@ -196,6 +199,23 @@ impl Store {
         columns.map(Columns::into_row).transpose()
     }
 
+    /// The newest run that the team calls by that name.
+    pub async fn run_called(
+        &self,
+        team: &str,
+        name: &[u8; 32],
+    ) -> Result<Option<RunId>, StoreError> {
+        let id: Option<(String,)> = on!(self, |pool| sqlx::query_as(
+            "SELECT id FROM runs WHERE team = $1 AND callers_name = $2
+             ORDER BY started_at DESC, id DESC LIMIT 1",
+        )
+        .bind(team)
+        .bind(&name[..])
+        .fetch_optional(pool)
+        .await)?;
+        id.map(parse_id).transpose()
+    }
+
     /// The team's runs, newest first, at most `limit` of them.
     pub async fn runs_of(
         &self,
@@ -234,11 +254,12 @@ impl Store {
                 .bind(to_column(ended_before))
                 .fetch_all(pool)
                 .await)?;
-        let parse = |(id,): (String,)| {
-            RunId::parse(&id).map_err(|_| StoreError::Damaged { id, column: "id" })
-        };
-        ids.into_iter().map(parse).collect()
+        ids.into_iter().map(parse_id).collect()
     }
+}
+
+fn parse_id((id,): (String,)) -> Result<RunId, StoreError> {
+    RunId::parse(&id).map_err(|_| StoreError::Damaged { id, column: "id" })
 }
 
 /// A row as the database gives it.
@@ -257,6 +278,7 @@ struct Columns {
     last_seq: i64,
     input_tokens: i64,
     output_tokens: i64,
+    callers_name: Option<Vec<u8>>,
 }
 
 impl Columns {
@@ -267,7 +289,9 @@ impl Columns {
             None => None,
             Some(name) => Some(ErrorCode::parse(name).ok_or_else(|| damaged("code"))?),
         };
+        let name = |name: Vec<u8>| name.try_into().map_err(|_| damaged("callers_name"));
         Ok(RunRow {
+            callers_name: self.callers_name.clone().map(name).transpose()?,
             id: RunId::parse(&self.id).map_err(|_| damaged("id"))?,
             sandbox_id: SandboxId::parse(&self.sandbox_id).map_err(|_| damaged("sandbox_id"))?,
             state: RunState::parse(&self.state).ok_or_else(|| damaged("state"))?,

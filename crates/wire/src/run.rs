@@ -11,6 +11,7 @@
 //! the runner.
 
 mod code;
+pub mod custom;
 mod envelope;
 mod event;
 mod id;

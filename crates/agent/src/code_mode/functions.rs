@@ -19,10 +19,10 @@ pub(super) struct Function<'a> {
     pub(super) tool: &'a HostTool,
 }
 
-/// One function for each tool.
+/// One function for each tool that a program can wait for.
 pub(super) fn of(tools: &[HostTool]) -> Vec<Function<'_>> {
     let mut functions: Vec<Function<'_>> = Vec::new();
-    for tool in tools {
+    for tool in tools.iter().filter(|tool| !tool.deferred) {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
         let name: String = tool.name.chars().map(plain).collect();
         let taken = |identifier: &str| functions.iter().any(|one| one.identifier == identifier);
@@ -87,7 +87,8 @@ mod tests {
 
     fn tool(name: &str) -> HostTool {
         let parameters = json!({"properties": {"x": {"type": "number"}}, "required": ["x"]});
-        HostTool { name: name.to_owned(), description: "Does\n it. */".to_owned(), parameters }
+        let description = "Does\n it. */".to_owned();
+        HostTool { name: name.to_owned(), description, parameters, deferred: false }
     }
 
     #[test]
@@ -102,6 +103,14 @@ mod tests {
             "external_7",
         ];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_no_program_can_wait_for_is_no_function() {
+        let asked = HostTool { deferred: true, ..tool("ask_user") };
+        let tools = [asked, tool("look")];
+        let functions = of(&tools);
+        assert!(functions.len() == 1 && functions[0].identifier == "external_look");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::process::Command;
 use wire::Secret;
 use wire::agent::{McpServer, ModelConfig, Provider, ToolBridge};
-use wire::run::{ErrorCode, Level};
+use wire::run::{ErrorCode, Level, custom};
 
 use super::child::Child;
 use super::prompt;
@@ -25,8 +25,6 @@ use crate::session::Session;
 /// its tools are booked by the host, so that adapters keep quiet about them.
 pub(crate) const BRIDGE: &str = "mayfly";
 
-/// What the host link says of a budget that is used up.
-const BUDGET: &str = "tokens of its budget of";
 /// What CLIs and the host link say of a provider that took too long.
 const LATE: [&str; 3] = ["request timed out", "did not answer within", "idle timeout"];
 
@@ -84,7 +82,7 @@ impl<'a> Job<'a> {
         }
         let mut value = extra;
         value.insert("sessionId".to_owned(), Value::from(session_id));
-        self.out.custom(format!("{}.session-id", self.session.harness), Value::Object(value));
+        self.out.custom(custom::session_id(self.session.harness), Value::Object(value));
     }
 
     /// The session that was told.
@@ -116,9 +114,6 @@ impl<'a> Job<'a> {
     /// What a run says whose CLI could not use its model, in the CLI's words.
     pub(crate) fn model_failed(&self, words: &str) -> Failure {
         let lower = words.to_lowercase();
-        if lower.contains(BUDGET) {
-            return ModelError::TokenBudget(words.to_owned()).into();
-        }
         if LATE.iter().any(|late| lower.contains(late)) {
             return ModelError::Timeout { limit_ms: self.session.limits.model_timeout_ms }.into();
         }

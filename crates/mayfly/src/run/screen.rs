@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use reqwest::{Method, Response};
 use serde_json::Value;
-use wire::run::{Event, Level, Outcome, RunEvent, StepId};
+use wire::run::{Event, Level, Outcome, RunEvent, StepId, custom};
 
 use crate::client::{Lines, Server};
 
@@ -152,7 +152,7 @@ impl Screen {
             }
             Event::Text { message_id, delta } => self.say(message_id, &delta)?,
             // What `run --session` goes on with.
-            Event::Custom { name, value } if name.ends_with(".session-id") => {
+            Event::Custom { name, value } if custom::is_session_id(&name) => {
                 let id = value["sessionId"].as_str().unwrap_or_default();
                 self.line(&dim(&format!("session {}", cut(&plain(id)))))?;
             }

@@ -63,7 +63,7 @@ impl GivenTool {
         // A field that is not kept, such as an unknown kind of authorisation, is
         // worse than none.
         fields.nothing_else()?;
-        let tool = HostTool { name, description, parameters };
+        let tool = HostTool { name, description, parameters, deferred: false };
         checked(path, GivenTool { tool, executor: Executor::Http { url, headers, timeout } })
     }
 }

@@ -62,10 +62,8 @@ pub(super) async fn pass(
     let calls = Arc::clone(&upstreams.calls);
     let place = calls.acquire_owned().await.map_err(|_| Refusal::Ending)?;
     // Asked once there is a place: those that were before are booked by now.
-    if let Some(budget) = upstreams.terms.tokens
-        && upstreams.spent() >= budget
-    {
-        return Err(Refusal::TokenBudget { spent: upstreams.spent(), budget });
+    if let Some(refusal) = upstreams.overspent() {
+        return Err(refusal);
     }
     let note = notes.reserve_owned().await.map_err(|_| Refusal::Ending)?;
     let call = Call::new(Arc::clone(&upstreams), passage.sent.clone(), place, note);

@@ -12,7 +12,7 @@ use super::{addresses::BadConfig, body::Cut, outbound::SendError, route, session
 
 /// Why a request was not passed on, or its answer not passed back.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     #[error("there is no such path on the host link")]
     NoPath,
     #[error("the path could lead out of its upstream")]

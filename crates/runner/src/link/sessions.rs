@@ -41,6 +41,8 @@ use crate::look::chunks;
 const LARGEST: u64 = 64 << 20;
 /// Archives that one run may write: a program inside must not fill the disk.
 const WRITES: u32 = 16;
+/// Bytes that a team may keep; its oldest sessions make room for the next.
+const TEAM: u64 = 4 << 30;
 /// Longest silence of whoever sends one.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Longest id.
@@ -69,7 +71,7 @@ pub struct Sessions {
 
 /// Why an archive was not kept.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SessionError {
+pub(crate) enum SessionError {
     #[error("it has more than {limit} bytes")]
     TooLarge { limit: u64 },
     #[error("the run has kept {limit} already")]
@@ -109,6 +111,11 @@ impl Sessions {
             tracing::error!("a session of a harness was not kept: {err}");
         }
         written?;
+        let team = self.directory.clone();
+        let made = tokio::task::spawn_blocking(move || make_room(&team, TEAM)).await;
+        if let Err(err) = made.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+            tracing::warn!("the oldest sessions of a team were not removed: {err}");
+        }
         let mut response = Response::new(empty_body());
         *response.status_mut() = StatusCode::NO_CONTENT;
         Ok(response)
@@ -173,20 +180,49 @@ pub(crate) fn prune(runs: &Path, until: SystemTime) -> io::Result<()> {
         teams => teams?,
     };
     for team in teams {
-        for harness in std::fs::read_dir(team?.path())? {
-            for file in std::fs::read_dir(harness?.path())? {
-                let file = file?;
-                // One that is replaced or removed meanwhile is somebody else's.
-                let Ok(modified) = file.metadata().and_then(|file| file.modified()) else {
-                    continue;
-                };
-                if modified < until {
-                    let _ = std::fs::remove_file(file.path());
-                }
+        for kept in archives(&team?.path())? {
+            if kept.modified < until {
+                let _ = std::fs::remove_file(kept.path);
             }
         }
     }
     Ok(())
+}
+
+/// Removes the oldest archives of a team until the rest has at most so many bytes.
+fn make_room(team: &Path, most: u64) -> io::Result<()> {
+    let mut kept = archives(team)?;
+    kept.sort_by_key(|archive| std::cmp::Reverse(archive.modified));
+    let mut bytes: u64 = 0;
+    for archive in kept {
+        bytes = bytes.saturating_add(archive.bytes);
+        if bytes > most {
+            let _ = std::fs::remove_file(archive.path);
+        }
+    }
+    Ok(())
+}
+
+struct Archive {
+    path: PathBuf,
+    modified: SystemTime,
+    bytes: u64,
+}
+
+/// The archives of a team. One that is removed meanwhile is left out.
+fn archives(team: &Path) -> io::Result<Vec<Archive>> {
+    let mut found = Vec::new();
+    for harness in std::fs::read_dir(team)? {
+        for file in std::fs::read_dir(harness?.path())? {
+            let file = file?;
+            if let Ok(metadata) = file.metadata()
+                && let Ok(modified) = metadata.modified()
+            {
+                found.push(Archive { path: file.path(), modified, bytes: metadata.len() });
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn all(runs: &Path) -> PathBuf {
@@ -197,7 +233,7 @@ fn all(runs: &Path) -> PathBuf {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{SessionId, Sessions, prune};
+    use super::{SessionId, Sessions, make_room, prune};
 
     #[test]
     fn an_id_is_safe_in_a_path() {
@@ -207,6 +243,24 @@ mod tests {
         for bad in ["", ".", "..", "...", "a/b", "a\\b", "a b", "ä", "a\0", &"a".repeat(129)] {
             assert!(SessionId::parse(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_oldest_make_room_for_the_newest() {
+        let team = tempfile::tempdir().unwrap();
+        for (age, harness) in ["codex", "grok-build", "codex"].into_iter().enumerate() {
+            let directory = team.path().join(harness);
+            std::fs::create_dir_all(&directory).unwrap();
+            let file = std::fs::File::create(directory.join(age.to_string())).unwrap();
+            file.set_len(10).unwrap();
+            let modified = SystemTime::now() - Duration::from_secs(age as u64);
+            file.set_modified(modified).unwrap();
+        }
+        let left = |name: &str| team.path().join(name).exists();
+        make_room(team.path(), 30).unwrap();
+        assert!(left("codex/2"));
+        make_room(team.path(), 29).unwrap();
+        assert!(left("codex/0") && left("grok-build/1") && !left("codex/2"));
     }
 
     #[test]

@@ -218,6 +218,12 @@ impl Upstreams {
         self.spent.load(Ordering::Relaxed)
     }
 
+    /// What a call to the model is answered when they are as many as the run has.
+    pub(crate) fn overspent(&self) -> Option<Refusal> {
+        let (spent, budget) = (self.spent(), self.terms.tokens?);
+        (spent >= budget).then_some(Refusal::TokenBudget { spent, budget })
+    }
+
     pub(super) fn new(
         agent: Option<Target>,
         addresses: Option<Addresses>,

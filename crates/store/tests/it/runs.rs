@@ -13,6 +13,7 @@ contract!([
     only_a_starting_run_becomes_a_running_one,
     the_first_end_of_a_run_wins,
     runs_are_paged_newest_first_and_only_to_their_team,
+    the_newest_run_of_a_name_is_found_and_only_by_its_team,
     pruning_names_the_runs_that_ended_before,
 ]);
 
@@ -78,6 +79,18 @@ async fn runs_are_paged_newest_first_and_only_to_their_team(store: Store) {
     assert_eq!(store.runs_of("blue", None, 3).await.unwrap(), [other]);
 }
 
+async fn the_newest_run_of_a_name_is_found_and_only_by_its_team(store: Store) {
+    for (number, start) in [(1, 0), (3, 2), (2, 1)] {
+        let row = RunRow { callers_name: Some([7; 32]), ..starting(number, start) };
+        store.insert_run(&row).await.unwrap();
+    }
+    store.insert_run(&RunRow { callers_name: None, ..starting(4, 9) }).await.unwrap();
+    let found = async |team, name| store.run_called(team, name).await.unwrap();
+    assert_eq!(found("red", &[7; 32]).await, Some(run(3)));
+    assert_eq!(found("red", &[8; 32]).await, None);
+    assert_eq!(found("blue", &[7; 32]).await, None);
+}
+
 async fn pruning_names_the_runs_that_ended_before(store: Store) {
     for (number, at) in [(1, 10), (2, 20)] {
         store.insert_run(&starting(number, 0)).await.unwrap();
@@ -99,6 +112,7 @@ fn starting(number: u8, start: i64) -> RunRow {
     RunRow {
         id: run(number),
         team: "red".to_owned(),
+        callers_name: Some([number; 32]),
         sandbox_id: SandboxId::parse("ione").unwrap(),
         state: RunState::Starting,
         on_disconnect: OnDisconnect::Continue,

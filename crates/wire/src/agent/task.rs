@@ -17,6 +17,10 @@ pub struct HostTool {
     /// JSON Schema of its arguments.
     #[serde(default = "HostTool::any_object")]
     pub parameters: Value,
+    /// Whether the caller executes it after the run, so that a call of it ends
+    /// the turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
 }
 
 impl HostTool {

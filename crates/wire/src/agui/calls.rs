@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::projector::{Metadata, custom, metadata};
 use super::{AguiKind, AguiRole};
-use crate::run::{Outcome, StepId, VALUE_LIMIT};
+use crate::run::{Outcome, StepId, VALUE_LIMIT, custom};
 
 /// Bytes of arguments that are kept until it is known who executes the call.
 const KEPT_LIMIT: usize = 4 * VALUE_LIMIT;
@@ -147,7 +147,7 @@ fn available(tool_call_id: &str, call: &Call) -> AguiKind {
     // Arguments that were too much to keep are `null`.
     let input: Value = serde_json::from_str(&call.args).unwrap_or_default();
     let value = json!({"toolCallId": tool_call_id, "toolName": call.name, "input": input});
-    custom("tool-input-available", value)
+    custom(custom::CLIENT_TOOL, value)
 }
 
 fn result_metadata(outcome: &Outcome, duration_ms: u64) -> Metadata {

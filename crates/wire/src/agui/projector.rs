@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::calls::Calls;
 use super::speech::{Speech, Voice};
 use super::{AguiEvent, AguiKind, AguiUsage, RunOutcome};
-use crate::run::{ErrorCode, Event, RunEvent};
+use crate::run::{ErrorCode, Event, RunEvent, custom};
 
 /// The version of the protocol that we speak.
 const VERSION: &str = "1.0";
@@ -152,7 +152,7 @@ impl Run {
         match &entry.event {
             Event::Started { .. } => {}
             Event::Log { level, message } => {
-                out.push(custom("sandbox.log", json!({"level": level, "message": message})));
+                out.push(custom(custom::LOG, json!({"level": level, "message": message})));
             }
             Event::Text { message_id, delta } => {
                 self.speech.say(Voice::Text, message_id, delta, entry.seq, out);
@@ -179,7 +179,7 @@ impl Run {
             Event::File { change, path } => {
                 let timestamp = entry.ts.min(AguiEvent::MAX_INTEGER);
                 let value = json!({"type": change, "path": path, "timestamp": timestamp});
-                out.push(custom("sandbox.file", value));
+                out.push(custom(custom::FILE, value));
             }
             Event::Uploaded { files } => out.extend(files.iter().map(|file| {
                 let value = json!({
@@ -188,7 +188,7 @@ impl Run {
                     "mimeType": file.mime_type,
                     "size": file.size,
                 });
-                custom("artifact.created", value)
+                custom(custom::ARTIFACT, value)
             })),
             Event::Custom { name, value } => out.push(custom(name, readable(name, value))),
             Event::Result { message } => return self.finish(message, entry.seq, out),

@@ -97,7 +97,8 @@ fn take_one(field: &str, fields: &mut Map<String, Value>) -> Result<Tool, BadCon
         }
         None => Place::Client,
     };
-    Ok(Tool { tool: HostTool { name, description, parameters }, place })
+    let deferred = matches!(place, Place::Client);
+    Ok(Tool { tool: HostTool { name, description, parameters, deferred }, place })
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -123,7 +124,7 @@ mod tests {
         assert!(matches!(tools[1].place, Place::Client));
         let shown = json!([
             {"name": "look_up", "description": "Looks.", "parameters": {"type": "object"}},
-            {"name": "ask", "description": "", "parameters": {"type": "object"}},
+            {"name": "ask", "description": "", "parameters": {"type": "object"}, "deferred": true},
         ]);
         assert_eq!(config["tools"], shown);
         assert!(!format!("{tools:?}").contains("secret"));

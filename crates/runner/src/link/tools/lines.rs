@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use wire::run::CUSTOM_NAME_LIMIT;
+use wire::run::{CUSTOM_NAME_LIMIT, custom};
 
 use super::weight::Weight;
 use crate::link::upstreams::{Booked, Note};
@@ -125,6 +125,9 @@ async fn take(
             if name.is_empty() || written > CUSTOM_NAME_LIMIT {
                 return Err(bad("`name` is empty or too long"));
             }
+            if custom::is_reserved(&name) {
+                return Err(bad(&format!("no tool may tell `{name}`")));
+            }
             let (booked, booking) = oneshot::channel();
             let note = Note::Custom { name, value, booked: Booked(Some(booked)) };
             notes.send(note).await.map_err(|_| LineError::Ending)?;
@@ -219,6 +222,7 @@ mod tests {
         check("\n[]\n", "line 2").await;
         check("{\"type\":\"other\"}", "unknown variant `other`").await;
         check("{\"type\":\"custom\",\"name\":\"\"}\n", "`name` is empty").await;
+        check("{\"type\":\"custom\",\"name\":\"file.changed\"}\n", "`file.changed`").await;
         check(&format!("{}\n", "[".repeat(101)), "within each other").await;
         check(&"x".repeat(5000), "in one line").await;
         check(&format!("{}\n", "x".repeat(5000)), "in one line").await;
