@@ -31,6 +31,14 @@ def server():
 
 
 @pytest.fixture
+def own_server():
+    """A server of the test's own, since it is killed."""
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
 def caller(server) -> Caller:
     return server.caller()
 

@@ -11,7 +11,6 @@ import caller as calls
 import lines
 from dialects import Turn
 from scripts import calling, shell
-from serving import Server
 from waiting import wait_until
 
 NDJSON = "application/x-ndjson"
@@ -43,14 +42,6 @@ def body(config: dict, *tools: Tool, **more: object) -> dict:
 
 def of(log: list[dict], kind: str) -> list[dict]:
     return [entry for entry in log if entry["type"] == kind]
-
-
-@pytest.fixture
-def own_server():
-    """A server of the test's own, since it is killed."""
-    server = Server()
-    yield server
-    server.stop()
 
 
 def test_a_tool_is_called_with_what_the_model_gave_and_its_result_is_a_step(caller, host, model):
