@@ -10,6 +10,7 @@
 
 mod archive;
 mod child;
+mod heard;
 mod job;
 mod prompt;
 mod steps;

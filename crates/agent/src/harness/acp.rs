@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep_until};
-use wire::run::{ErrorCode, Event, Level};
+use wire::run::{ErrorCode, Level};
 
 use super::Finished;
 use super::child::Child;
@@ -42,7 +42,7 @@ use crate::policy::Ruled;
 pub(super) use aside::{Asides, Failing, Speaker};
 pub(super) use call::Dialect;
 
-use decoder::{Decoder, Happening};
+use decoder::{Decoder, Heard};
 use ending::Stop;
 use line::{Broken, Line};
 use message::Incoming;
@@ -118,7 +118,7 @@ impl Talk<'_> {
         loop {
             let Answered { answer, denied } =
                 self.prompt(&session_id, &prompt, &mut decoder).await?;
-            self.happen(decoder.end_turn());
+            self.tell(decoder.end_turn());
             self.steps.interrupt_all();
             let stop = Stop::of(&answer);
             let stuck = !denied.is_empty() && !decoder.speaks();
@@ -167,7 +167,7 @@ impl Talk<'_> {
                     if busy || !happened.is_empty() {
                         heard = Instant::now();
                     }
-                    self.happen(happened);
+                    self.tell(happened);
                 }
                 Some(Incoming::Question { id, method, params }) => {
                     heard = Instant::now();
@@ -195,7 +195,7 @@ impl Talk<'_> {
     fn permit(&mut self, params: &Value, decoder: &mut Decoder, denied: &mut Vec<String>) -> Value {
         let tool_call = &params["toolCall"];
         let call_id = tool_call["toolCallId"].as_str().unwrap_or_default();
-        self.happen(decoder.call(tool_call));
+        self.tell(decoder.call(tool_call));
         let ruled = match decoder.shown(call_id) {
             Some(shown) => self.job.gate.rule(&permission::action(&shown, tool_call)),
             None => Ruled::Deny("the call is over".to_owned()),
@@ -208,23 +208,9 @@ impl Talk<'_> {
     }
 
     /// Tells what happened.
-    fn happen(&mut self, happenings: Vec<Happening>) {
-        let out = self.job.out;
-        for happening in happenings {
-            match happening {
-                Happening::Text { message_id, delta } => {
-                    out.emit(Event::Text { message_id, delta });
-                }
-                Happening::Reasoning { message_id, delta } => {
-                    out.emit(Event::Reasoning { message_id, delta });
-                }
-                Happening::Began { call_id, name, args } => self.steps.start(&call_id, &name, args),
-                Happening::Ended { call_id, outcome } => self.steps.end(&call_id, outcome),
-                Happening::Plan(entries) => {
-                    out.custom(format!("{}.plan", self.job.session.harness), entries);
-                }
-                Happening::Retry(reason) => out.log(Level::Warn, reason),
-            }
+    fn tell(&mut self, heard: Vec<Heard>) {
+        for heard in heard {
+            let None = self.job.tell(&mut self.steps, heard);
         }
     }
 
@@ -235,7 +221,7 @@ impl Talk<'_> {
         if failing.attempt >= ATTEMPTS || failure.code == ErrorCode::ModelTimeout {
             return Err(failure);
         }
-        self.happen(decoder.retry(&format!("the model is asked again: {}", failing.words)));
+        self.tell(decoder.retry(&format!("the model is asked again: {}", failing.words)));
         Ok(())
     }
 

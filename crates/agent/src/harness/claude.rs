@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use wire::agent::{ModelConfig, Provider, Ruling};
-use wire::run::{ErrorCode, Event, Level};
+use wire::run::{ErrorCode, Level};
 
 use super::Finished;
 use super::child::Child;
@@ -34,7 +34,7 @@ use crate::failure::Failure;
 use crate::model::ModelError;
 use crate::session::Session;
 
-use decode::{Decoder, Heard, Verdict};
+use decode::{Decoder, Heard, Own, Verdict};
 use servers::ServersFile;
 
 /// The program.
@@ -234,34 +234,27 @@ enum Reaction {
 
 impl Turn<'_> {
     fn hear(&mut self, heard: Heard) -> Reaction {
-        let out = self.job.out;
-        match heard {
-            Heard::Session { id, model, tools } => {
+        let Some(own) = self.job.tell(&mut self.steps, heard) else { return Reaction::Nothing };
+        match own {
+            Own::Session { id, model, tools } => {
                 let extra = [("model", json!(model)), ("tools", json!(tools))];
                 let extra = extra.map(|(name, value)| (name.to_owned(), value));
                 self.job.announce(&id, extra.into_iter().collect());
             }
-            Heard::Text { message_id, delta } => out.emit(Event::Text { message_id, delta }),
-            Heard::Reasoning { message_id, delta } => {
-                out.emit(Event::Reasoning { message_id, delta });
-            }
-            Heard::CallStarted { id, name, args } => self.steps.start(&id, &name, args),
-            Heard::CallEnded { id, outcome } => self.steps.end(&id, outcome),
-            Heard::Asking => self.asked = Instant::now(),
-            Heard::Retry { status, notice } => {
+            Own::Asking => self.asked = Instant::now(),
+            Own::Retry { status, notice } => {
                 // A provider that did not answer in time is not asked again.
                 if status.is_none() && self.asked.elapsed() >= self.patience() {
                     return Reaction::End(Talk::GivenUp(self.timeout()));
                 }
                 self.asked = Instant::now();
-                out.log(Level::Warn, notice);
+                self.job.out.log(Level::Warn, notice);
             }
-            Heard::Warning(message) => out.log(Level::Warn, message),
-            Heard::Question { request_id, question } => {
+            Own::Question { request_id, question } => {
                 let answer = permission::answer(&self.job.gate, &request_id, &question);
                 return Reaction::Say(answer);
             }
-            Heard::Ended(verdict) => return Reaction::End(Talk::Over(self.end(verdict))),
+            Own::Ended(verdict) => return Reaction::End(Talk::Over(self.end(verdict))),
         }
         Reaction::Nothing
     }

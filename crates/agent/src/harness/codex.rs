@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use wire::agent::{Provider, Ruling};
-use wire::run::{ErrorCode, Event};
+use wire::run::ErrorCode;
 
 use super::Finished;
 use super::child::Child;
@@ -33,7 +33,7 @@ use crate::failure::Failure;
 use crate::policy::Action;
 use crate::session::Session;
 
-use decode::{Decoder, Heard, Verdict};
+use decode::{Decoder, Own, Verdict};
 
 /// The program.
 const PROGRAM: &str = "codex";
@@ -172,19 +172,10 @@ impl Talk<'_> {
         let line = self.child.line().await.ok().flatten().ok_or(Interrupted::Gone)?;
         let mut answered = None;
         for heard in self.decoder.decode(&line) {
-            match heard {
-                Heard::Answer { id, outcome } => answered = Some((id, outcome)),
-                Heard::Text { message_id, delta } => {
-                    self.job.out.emit(Event::Text { message_id, delta });
-                }
-                Heard::Reasoning { message_id, delta } => {
-                    self.job.out.emit(Event::Reasoning { message_id, delta });
-                }
-                Heard::CallStarted { id, name, args } => self.steps.start(&id, &name, args),
-                Heard::CallEnded { id, outcome } => self.steps.end(&id, outcome),
-                Heard::Plan(plan) => self.job.out.custom("codex.plan", plan),
-                Heard::Log { level, message } => self.job.out.log(level, message),
-                Heard::Question { id, question } => {
+            let Some(own) = self.job.tell(&mut self.steps, heard) else { continue };
+            match own {
+                Own::Answer { id, outcome } => answered = Some((id, outcome)),
+                Own::Question { id, question } => {
                     let answer = answer::to(&self.job.gate, &question);
                     if let Some((item, reason)) = answer.denied {
                         self.decoder.denied(item, reason);
@@ -193,7 +184,7 @@ impl Talk<'_> {
                     message["id"] = id;
                     self.write(&message).await?;
                 }
-                Heard::Ended(verdict) => self.verdict = Some(verdict),
+                Own::Ended(verdict) => self.verdict = Some(verdict),
             }
         }
         Ok(answered)

@@ -10,10 +10,12 @@ use serde_json::{Map, Value};
 use tokio::process::Command;
 use wire::Secret;
 use wire::agent::{McpServer, ModelConfig, Provider, ToolBridge};
-use wire::run::{ErrorCode, Level, custom};
+use wire::run::{ErrorCode, Event, Level, custom};
 
 use super::child::Child;
+use super::heard::Heard;
 use super::prompt;
+use super::steps::Steps;
 use crate::emit::Emitter;
 use crate::failure::Failure;
 use crate::local_mcp::{self, LocalServer};
@@ -83,6 +85,22 @@ impl<'a> Job<'a> {
         let mut value = extra;
         value.insert("sessionId".to_owned(), Value::from(session_id));
         self.out.custom(custom::session_id(self.session.harness), Value::Object(value));
+    }
+
+    /// Tells what any CLI says, and gives back what only one does.
+    pub(crate) fn tell<Own>(&self, steps: &mut Steps<'_>, heard: Heard<Own>) -> Option<Own> {
+        match heard {
+            Heard::Text { message_id, delta } => self.out.emit(Event::Text { message_id, delta }),
+            Heard::Reasoning { message_id, delta } => {
+                self.out.emit(Event::Reasoning { message_id, delta });
+            }
+            Heard::CallStarted { id, name, args } => steps.start(&id, &name, args),
+            Heard::CallEnded { id, outcome } => steps.end(&id, outcome),
+            Heard::Plan(plan) => self.out.custom(format!("{}.plan", self.session.harness), plan),
+            Heard::Log { level, message } => self.out.log(level, message),
+            Heard::Own(own) => return Some(own),
+        }
+        None
     }
 
     /// The session that was told.

@@ -10,31 +10,18 @@
 //! new message, and the last one is the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 use serde_json::{Value, json};
-use wire::run::Outcome;
+use wire::run::{Level, Outcome};
 
 use super::call::{self, Dialect, Reader, Shown, Teller};
 
 /// Most bytes of a message that are kept for the end of the turn.
 const MESSAGE_BYTES: usize = 4 << 20;
 
-/// What happened.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Happening {
-    /// The model said something.
-    Text { message_id: String, delta: String },
-    /// The model thought something.
-    Reasoning { message_id: String, delta: String },
-    /// A tool was called.
-    Began { call_id: String, name: String, args: Value },
-    /// A call is over.
-    Ended { call_id: String, outcome: Outcome },
-    /// The CLI has a plan.
-    Plan(Value),
-    /// The model failed and is asked again.
-    Retry(String),
-}
+/// What happened; these CLIs say nothing that others do not.
+pub(super) type Heard = crate::harness::heard::Heard<Infallible>;
 
 /// Reads one turn.
 #[derive(Debug)]
@@ -109,7 +96,7 @@ impl Decoder {
     }
 
     /// Reads one notice of the CLI.
-    pub(super) fn notice(&mut self, method: &str, params: &Value) -> Vec<Happening> {
+    pub(super) fn notice(&mut self, method: &str, params: &Value) -> Vec<Heard> {
         let ours = params["sessionId"].as_str() == Some(self.session_id.as_str());
         let update = &params["update"];
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
@@ -118,7 +105,7 @@ impl Decoder {
             ("session/update", "agent_message_chunk") => self.text(update),
             ("session/update", "agent_thought_chunk") => self.thought(update),
             ("session/update", "tool_call" | "tool_call_update") => self.call(update),
-            ("session/update", "plan") => vec![Happening::Plan(update["entries"].clone())],
+            ("session/update", "plan") => vec![Heard::Plan(update["entries"].clone())],
             // Grok Build's own.
             ("_x.ai/session_notification", "retry_state") if update["type"] == "retrying" => {
                 let reason = update["reason"].as_str().unwrap_or("the model is asked again");
@@ -129,14 +116,14 @@ impl Decoder {
     }
 
     /// The model failed and is asked again: what it says now is a new message.
-    pub(super) fn retry(&mut self, reason: &str) -> Vec<Happening> {
+    pub(super) fn retry(&mut self, reason: &str) -> Vec<Heard> {
         self.messages.end();
-        vec![Happening::Retry(reason.to_owned())]
+        vec![Heard::Log { level: Level::Warn, message: reason.to_owned() }]
     }
 
     /// Something is told of a call, or asked about it. One that is pending has not
     /// all of its arguments yet: OpenCode may tell them after it asked.
-    pub(super) fn call(&mut self, update: &Value) -> Vec<Happening> {
+    pub(super) fn call(&mut self, update: &Value) -> Vec<Heard> {
         let (id, status) = (id_of(update), update["status"].as_str().unwrap_or_default());
         self.meet(update);
         if status == "pending" {
@@ -161,7 +148,7 @@ impl Decoder {
 
     /// The CLI has answered: what was not allowed has failed, and whatever still
     /// runs is not told of any more.
-    pub(super) fn end_turn(&mut self) -> Vec<Happening> {
+    pub(super) fn end_turn(&mut self) -> Vec<Heard> {
         let denied = self.calls.keys().filter(|id| self.denied.contains_key(*id));
         let denied: Vec<String> = denied.cloned().collect();
         let failed = |id| self.call(&json!({"toolCallId": id, "status": "failed"}));
@@ -186,16 +173,16 @@ impl Decoder {
         if current.trim().is_empty() { last.clone() } else { current.clone() }
     }
 
-    fn text(&mut self, update: &Value) -> Vec<Happening> {
+    fn text(&mut self, update: &Value) -> Vec<Heard> {
         let Some(delta) = spoken(update) else { return Vec::new() };
         let message_id = self.messages.say(update["messageId"].as_str(), delta);
-        vec![Happening::Text { message_id, delta: delta.to_owned() }]
+        vec![Heard::Text { message_id, delta: delta.to_owned() }]
     }
 
-    fn thought(&mut self, update: &Value) -> Vec<Happening> {
+    fn thought(&mut self, update: &Value) -> Vec<Heard> {
         let Some(delta) = spoken(update) else { return Vec::new() };
         let message_id = self.messages.think();
-        vec![Happening::Reasoning { message_id, delta: delta.to_owned() }]
+        vec![Heard::Reasoning { message_id, delta: delta.to_owned() }]
     }
 
     /// Keeps a call that is new, and the latest arguments of one that is not
@@ -215,7 +202,7 @@ impl Decoder {
     }
 
     /// Tells of a call, unless it is told or is the host's to tell.
-    fn begin(&mut self, id: &str) -> Vec<Happening> {
+    fn begin(&mut self, id: &str) -> Vec<Heard> {
         let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
         if call.stage != Stage::Pending {
             return Vec::new();
@@ -229,12 +216,12 @@ impl Decoder {
             }
             Teller::Adapter => {
                 call.stage = Stage::Told;
-                vec![Happening::Began { call_id: id.to_owned(), name, args }]
+                vec![Heard::CallStarted { id: id.to_owned(), name, args }]
             }
         }
     }
 
-    fn finish(&mut self, id: &str, status: &str, update: &Value) -> Vec<Happening> {
+    fn finish(&mut self, id: &str, status: &str, update: &Value) -> Vec<Heard> {
         let outcome = match status {
             "completed" => call::succeeded(update, self.result_bytes),
             "failed" => {
@@ -246,7 +233,7 @@ impl Decoder {
         };
         self.over.insert(id.to_owned());
         match self.calls.remove(id).map(|call| call.stage) {
-            Some(Stage::Told) => vec![Happening::Ended { call_id: id.to_owned(), outcome }],
+            Some(Stage::Told) => vec![Heard::CallEnded { id: id.to_owned(), outcome }],
             Some(Stage::Pending | Stage::Silent) | None => Vec::new(),
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use wire::run::{MESSAGE_ID_LIMIT, Outcome};
+use wire::run::{Level, MESSAGE_ID_LIMIT, Outcome};
 
 use super::lines::{
     Assistant, Block, ControlRequest, ControlResponse, Delta, Line, StreamEvent, System, TurnResult,
@@ -19,45 +19,19 @@ use super::permission::is_bridged;
 const SYNTHETIC: &str = "<synthetic>";
 
 /// Something that happened.
+pub(super) type Heard = crate::harness::heard::Heard<Own>;
+
+/// What only Claude Code says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Own {
     /// The session has begun, or goes on.
-    Session {
-        id: String,
-        model: String,
-        tools: Vec<String>,
-    },
-    Text {
-        message_id: String,
-        delta: String,
-    },
-    Reasoning {
-        message_id: String,
-        delta: String,
-    },
-    CallStarted {
-        id: String,
-        name: String,
-        args: Value,
-    },
-    CallEnded {
-        id: String,
-        outcome: Outcome,
-    },
+    Session { id: String, model: String, tools: Vec<String> },
     /// The model is asked now.
     Asking,
     /// The model's provider failed and is asked again.
-    Retry {
-        status: Option<u16>,
-        notice: String,
-    },
-    /// The run goes on, but not as it should.
-    Warning(String),
+    Retry { status: Option<u16>, notice: String },
     /// The CLI wants an answer.
-    Question {
-        request_id: String,
-        question: Question,
-    },
+    Question { request_id: String, question: Question },
     /// The turn is over.
     Ended(Verdict),
 }
@@ -109,14 +83,16 @@ impl Decoder {
                 let blocks = serde_json::from_value::<Vec<Block>>(message.content);
                 blocks.unwrap_or_default().into_iter().filter_map(returned).collect()
             }
-            Line::Result(result) => vec![Heard::Ended(verdict(result))],
+            Line::Result(result) => vec![Heard::Own(Own::Ended(verdict(result)))],
             Line::ControlRequest { request_id, request } => {
-                vec![Heard::Question { request_id, question: question(request) }]
+                vec![Heard::Own(Own::Question { request_id, question: question(request) })]
             }
             // All that we ask is to be heard before tools are used. Without
             // that the policy would hold for nothing.
             Line::ControlResponse { response: ControlResponse::Error { error } } => {
-                vec![Heard::Ended(Verdict::Failed(format!("claude refused its set-up: {error}")))]
+                vec![Heard::Own(Own::Ended(Verdict::Failed(format!(
+                    "claude refused its set-up: {error}"
+                ))))]
             }
             Line::StreamEvent { .. }
             | Line::Assistant { .. }
@@ -179,12 +155,16 @@ fn told_by_system(system: System) -> Vec<Heard> {
         System::Init { session_id, model, tools, mcp_servers } => {
             let lost = mcp_servers.into_iter().filter(|server| server.status == "failed");
             let warnings = lost.map(|server| {
-                Heard::Warning(format!("MCP server `{}` is not available", server.name))
+                let message = format!("MCP server `{}` is not available", server.name);
+                Heard::Log { level: Level::Warn, message }
             });
-            [Heard::Session { id: session_id, model, tools }].into_iter().chain(warnings).collect()
+            [Heard::Own(Own::Session { id: session_id, model, tools })]
+                .into_iter()
+                .chain(warnings)
+                .collect()
         }
         System::Status { status } if status.as_deref() == Some("requesting") => {
-            vec![Heard::Asking]
+            vec![Heard::Own(Own::Asking)]
         }
         System::ApiRetry { attempt, max_retries, error_status, error } => {
             let why = match (error_status, error) {
@@ -194,7 +174,7 @@ fn told_by_system(system: System) -> Vec<Heard> {
             };
             let notice =
                 format!("the provider {why}; asking again, {attempt} of {max_retries} times");
-            vec![Heard::Retry { status: error_status, notice }]
+            vec![Heard::Own(Own::Retry { status: error_status, notice })]
         }
         System::Status { .. } | System::Other => Vec::new(),
     }

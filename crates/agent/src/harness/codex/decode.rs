@@ -20,41 +20,15 @@ use super::questions::{Open, Question};
 const UNKNOWN_MODEL: &str = "Model metadata for ";
 
 /// Something that happened.
+pub(super) type Heard = crate::harness::heard::Heard<Own>;
+
+/// What only Codex says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Own {
     /// A request of ours is answered.
-    Answer {
-        id: u64,
-        outcome: Result<Value, String>,
-    },
-    Text {
-        message_id: String,
-        delta: String,
-    },
-    Reasoning {
-        message_id: String,
-        delta: String,
-    },
-    CallStarted {
-        id: String,
-        name: String,
-        args: Value,
-    },
-    CallEnded {
-        id: String,
-        outcome: Outcome,
-    },
-    /// What the model wants to do, and how far it is.
-    Plan(Value),
-    Log {
-        level: Level,
-        message: String,
-    },
-    /// Codex wants an answer, under this id.
-    Question {
-        id: Value,
-        question: Question,
-    },
+    Answer { id: u64, outcome: Result<Value, String> },
+    /// It wants an answer, under this id.
+    Question { id: Value, question: Question },
     /// The turn is over.
     Ended(Verdict),
 }
@@ -120,7 +94,10 @@ impl Decoder {
         let Ok(line) = serde_json::from_str::<Line>(line) else { return Vec::new() };
         match (line.method, line.id) {
             (Some(method), Some(id)) => {
-                vec![Heard::Question { id, question: self.open.question(&method, &line.params) }]
+                vec![Heard::Own(Own::Question {
+                    id,
+                    question: self.open.question(&method, &line.params),
+                })]
             }
             (Some(method), None) => self.notification(&method, line.params),
             (None, Some(id)) => {
@@ -128,7 +105,7 @@ impl Decoder {
                     Some(error) => Err(error.message),
                     None => Ok(line.result.unwrap_or_default()),
                 };
-                id.as_u64().map(|id| Heard::Answer { id, outcome }).into_iter().collect()
+                id.as_u64().map(|id| Heard::Own(Own::Answer { id, outcome })).into_iter().collect()
             }
             (None, None) => Vec::new(),
         }
@@ -159,9 +136,9 @@ impl Decoder {
                 let plan = json!({"explanation": params["explanation"], "plan": params["plan"]});
                 vec![Heard::Plan(plan)]
             }
-            "turn/completed" => {
-                read(params, |params: TurnParams| vec![Heard::Ended(self.verdict(params))])
-            }
+            "turn/completed" => read(params, |params: TurnParams| {
+                vec![Heard::Own(Own::Ended(self.verdict(params)))]
+            }),
             "error" => read(params, retry),
             "warning" | "guardianWarning" | "configWarning" => read(params, |notice: Notice| {
                 let is_usual = notice.message.starts_with(UNKNOWN_MODEL);

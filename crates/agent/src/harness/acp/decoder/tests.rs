@@ -1,16 +1,16 @@
 //! What the decoder makes of notices, one by one.
 
 use serde_json::{Value, json};
-use wire::run::Outcome;
+use wire::run::{Level, Outcome};
 
 use super::super::call::Dialect;
-use super::{Decoder, Happening};
+use super::{Decoder, Heard};
 
 fn decoder(dialect: Dialect) -> Decoder {
     Decoder::new(dialect, &["mayfly".to_owned()], "s", 1 << 20)
 }
 
-fn update(decoder: &mut Decoder, update: Value) -> Vec<Happening> {
+fn update(decoder: &mut Decoder, update: Value) -> Vec<Heard> {
     decoder.notice("session/update", &json!({"sessionId": "s", "update": update}))
 }
 
@@ -18,7 +18,7 @@ fn say(decoder: &mut Decoder, id: Option<&str>, text: &str) -> String {
     let content = json!({"type": "text", "text": text});
     let said = json!({"sessionUpdate": "agent_message_chunk", "messageId": id, "content": content});
     match update(decoder, said).as_slice() {
-        [Happening::Text { message_id, delta }] if delta == text => message_id.clone(),
+        [Heard::Text { message_id, delta }] if delta == text => message_id.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -37,14 +37,14 @@ fn progress(id: &str, status: Value) -> Value {
     })
 }
 
-fn began(id: &str) -> Happening {
+fn began(id: &str) -> Heard {
     let args = json!({"command": "ls"});
-    Happening::Began { call_id: id.to_owned(), name: "bash".to_owned(), args }
+    Heard::CallStarted { id: id.to_owned(), name: "bash".to_owned(), args }
 }
 
-fn ended(id: &str) -> Happening {
+fn ended(id: &str) -> Heard {
     let outcome = Outcome::Succeeded { result: json!("o"), truncated: false };
-    Happening::Ended { call_id: id.to_owned(), outcome }
+    Heard::CallEnded { id: id.to_owned(), outcome }
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_call_that_is_not_allowed_fails_in_the_words_of_the_policy() {
     assert_eq!(decoder.shown("c").map(|shown| shown.name).as_deref(), Some("bash"));
     decoder.deny("c", "the policy denies it");
     let outcome = Outcome::Failed { error: "the policy denies it".to_owned(), result: None };
-    let failed = Happening::Ended { call_id: "c".to_owned(), outcome };
+    let failed = Heard::CallEnded { id: "c".to_owned(), outcome };
     assert_eq!(update(&mut decoder, progress("c", json!("failed"))), [failed]);
     assert!(!decoder.speaks());
     say(&mut decoder, None, "Then not.");
@@ -100,7 +100,7 @@ fn a_call_that_is_asked_about_early_begins_with_all_of_its_arguments() {
     assert_eq!(decoder.call(&asked), []);
     assert_eq!(decoder.shown("c").map(|shown| shown.args), Some(json!({"command": "ls"})));
     let name = "bash".to_owned();
-    let began_whole = Happening::Began { call_id: "c".to_owned(), name, args: whole };
+    let began_whole = Heard::CallStarted { id: "c".to_owned(), name, args: whole };
     assert_eq!(update(&mut decoder, begun), [began_whole]);
     // What is never told of it does not keep it from being told.
     let asked = json!({"toolCallId": "d", "title": "bash", "status": "pending",
@@ -121,7 +121,7 @@ fn a_call_that_is_not_allowed_is_told_even_if_its_end_is_not() {
     }
     decoder.deny("c", "no");
     let outcome = Outcome::Failed { error: "no".to_owned(), result: None };
-    let failed = Happening::Ended { call_id: "c".to_owned(), outcome };
+    let failed = Heard::CallEnded { id: "c".to_owned(), outcome };
     assert_eq!(decoder.end_turn(), [began("c"), failed]);
     assert!(!decoder.tools_run());
 }
@@ -169,9 +169,9 @@ fn what_is_not_of_this_session_or_not_known_is_passed_over() {
     let retry = json!({"sessionUpdate": "retry_state", "type": "retrying", "reason": "busy"});
     let params = json!({"sessionId": "s", "update": retry});
     let heard = decoder.notice("_x.ai/session_notification", &params);
-    assert_eq!(heard, [Happening::Retry("busy".to_owned())]);
+    assert_eq!(heard, [Heard::Log { level: Level::Warn, message: "busy".to_owned() }]);
     let plan = update(&mut decoder, json!({"sessionUpdate": "plan", "entries": [1]}));
-    assert_eq!(plan, [Happening::Plan(json!([1]))]);
+    assert_eq!(plan, [Heard::Plan(json!([1]))]);
 }
 
 #[test]

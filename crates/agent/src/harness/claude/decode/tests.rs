@@ -3,9 +3,9 @@
 //! made plain.
 
 use serde_json::{Value, json};
-use wire::run::Outcome;
+use wire::run::{Level, Outcome};
 
-use super::{Decoder, Heard, Question, Verdict};
+use super::{Decoder, Heard, Own, Question, Verdict};
 
 macro_rules! transcript {
     ($name:literal) => {
@@ -20,7 +20,7 @@ fn hear(transcript: &str) -> Vec<Heard> {
     let mut heard: Vec<Heard> = Vec::new();
     for next in transcript.lines().flat_map(|line| decoder.decode(line)) {
         match (heard.last_mut(), next) {
-            (_, Heard::Asking) => {}
+            (_, Heard::Own(Own::Asking)) => {}
             (
                 Some(Heard::Text { message_id, delta }),
                 Heard::Text { message_id: id, delta: piece },
@@ -28,7 +28,9 @@ fn hear(transcript: &str) -> Vec<Heard> {
             (_, next) => heard.push(next),
         }
     }
-    let Heard::Session { id, model, tools } = heard.remove(0) else { panic!("{heard:?}") };
+    let Heard::Own(Own::Session { id, model, tools }) = heard.remove(0) else {
+        panic!("{heard:?}")
+    };
     assert_eq!(id, "00000000-0000-4000-8000-000000000001");
     assert_eq!(model, "fake-model");
     assert!(tools.contains(&"Bash".to_owned()), "{tools:?}");
@@ -58,7 +60,7 @@ fn failed(error: &str) -> Heard {
 }
 
 fn said(message: &str) -> Heard {
-    Heard::Ended(Verdict::Message(message.to_owned()))
+    Heard::Own(Own::Ended(Verdict::Message(message.to_owned())))
 }
 
 /// A turn with one call in it.
@@ -84,10 +86,10 @@ fn text_comes_in_pieces_and_only_once() {
 fn a_file_is_written_once_the_policy_was_asked() {
     let path = "/root/workspace/w.txt";
     let input = json!({"file_path": path, "content": "written\n"});
-    let question = Heard::Question {
+    let question = Heard::Own(Own::Question {
         request_id: "00000000-0000-4000-8000-000000000022".into(),
         question: Question::BeforeUse { tool: "Write".into(), input: input.clone() },
-    };
+    });
     let result = format!(
         "File created successfully at: {path} (file state is current in your context — no need \
          to Read it back)"
@@ -99,10 +101,10 @@ fn a_file_is_written_once_the_policy_was_asked() {
 fn a_denied_tool_fails_in_the_words_of_the_policy() {
     let input =
         json!({"command": "echo from-tool > hello.txt && cat hello.txt", "description": "d"});
-    let question = Heard::Question {
+    let question = Heard::Own(Own::Question {
         request_id: "00000000-0000-4000-8000-000000000020".into(),
         question: Question::BeforeUse { tool: "Bash".into(), input: input.clone() },
-    };
+    });
     let error = "the policy denies the command `echo from-tool > hello.txt && cat hello.txt`";
     check_call(transcript!("denied-tool"), vec![started("Bash", input), question, failed(error)]);
 }
@@ -128,7 +130,10 @@ fn what_a_sub_agent_says_is_part_of_its_call() {
 #[test]
 fn tools_of_servers_are_steps_and_a_lost_server_is_a_warning() {
     let heard = hear(transcript!("tools-by-mcp"));
-    assert_eq!(heard[0], Heard::Warning("MCP server `gone` is not available".into()));
+    assert_eq!(
+        heard[0],
+        Heard::Log { level: Level::Warn, message: "MCP server `gone` is not available".into() }
+    );
     let call = [started("mcp__other__lookup", json!({"city": "x"})), succeeded("sunny")];
     assert_eq!(heard[3..5], call);
 }
@@ -141,15 +146,19 @@ fn calls_of_the_callers_tools_are_left_to_the_host() {
 
 #[test]
 fn a_failing_model_ends_the_turn_in_its_own_words() {
-    let ended = |words: &str| Heard::Ended(Verdict::Failed(words.to_owned()));
+    let ended = |words: &str| Heard::Own(Own::Ended(Verdict::Failed(words.to_owned())));
     assert_eq!(hear(transcript!("failing-model")), [ended("API Error: 400 fake 400 error")]);
-    let retry = |status, why: &str, attempt| Heard::Retry {
-        status,
-        notice: format!("the provider {why}; asking again, {attempt} of 2 times"),
+    let retry = |status, why: &str, attempt| {
+        Heard::Own(Own::Retry {
+            status,
+            notice: format!("the provider {why}; asking again, {attempt} of 2 times"),
+        })
     };
     let heard = hear(transcript!("retried-model"));
     assert_eq!(heard[..2], [1, 2].map(|attempt| retry(Some(500), "answered 500", attempt)));
-    assert!(matches!(&heard[2], Heard::Ended(Verdict::Failed(words)) if words.contains("500")));
+    assert!(
+        matches!(&heard[2], Heard::Own(Own::Ended(Verdict::Failed(words))) if words.contains("500"))
+    );
     let expected = vec![
         retry(None, "failed: unknown", 1),
         retry(None, "failed: unknown", 2),
@@ -207,7 +216,7 @@ fn ids_of_messages_fit_into_the_log_whatever_the_provider_chose() {
 #[test]
 fn every_way_to_end_has_its_verdict() {
     let check = |line: &str, expected: Verdict| {
-        assert_eq!(Decoder::default().decode(line), [Heard::Ended(expected)], "{line}");
+        assert_eq!(Decoder::default().decode(line), [Heard::Own(Own::Ended(expected))], "{line}");
     };
     let failed = |words: &str| Verdict::Failed(words.to_owned());
     check(

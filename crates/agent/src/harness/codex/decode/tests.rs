@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wire::run::{Level, Outcome};
 
 use super::super::questions::Question;
-use super::{Decoder, Heard, Verdict};
+use super::{Decoder, Heard, Own, Verdict};
 
 macro_rules! transcript {
     ($name:literal) => {
@@ -21,7 +21,7 @@ fn hear(transcript: &str) -> Vec<Heard> {
     for line in transcript.lines() {
         for next in decoder.decode(line) {
             match (heard.last_mut(), next) {
-                (_, Heard::Answer { outcome, .. }) => {
+                (_, Heard::Own(Own::Answer { outcome, .. })) => {
                     let answer = outcome.unwrap();
                     if let Some(thread) = answer.pointer("/thread/id").and_then(Value::as_str) {
                         decoder.follow(thread);
@@ -35,13 +35,13 @@ fn hear(transcript: &str) -> Vec<Heard> {
                     | Heard::Reasoning { message_id: id, delta: piece },
                 ) if *message_id == id => delta.push_str(&piece),
                 (_, next) => {
-                    if let Heard::Question {
+                    if let Heard::Own(Own::Question {
                         question:
                             Question::Command { item, .. }
                             | Question::FileChange { item, .. }
                             | Question::Tool { item, .. },
                         ..
-                    } = &next
+                    }) = &next
                     {
                         decoder.denied(item.clone(), "because".to_owned());
                     }
@@ -81,11 +81,11 @@ fn failed(id: &str, error: &str, result: Option<Value>) -> Heard {
 }
 
 fn question(number: u64, question: Question) -> Heard {
-    Heard::Question { id: json!(number), question }
+    Heard::Own(Own::Question { id: json!(number), question })
 }
 
 fn done() -> Heard {
-    Heard::Ended(Verdict::Message("All done.".to_owned()))
+    Heard::Own(Own::Ended(Verdict::Message("All done.".to_owned())))
 }
 
 const WRITE: &str = "/bin/bash -lc 'echo from-tool > hello.txt && cat hello.txt'";
@@ -183,7 +183,10 @@ fn questions_about_tools_and_patches_name_what_they_are_about() {
     let tool =
         |item: &str, name: &str| Question::Tool { item: item.to_owned(), name: name.to_owned() };
     let questions = |heard: Vec<Heard>| -> Vec<Heard> {
-        heard.into_iter().filter(|heard| matches!(heard, Heard::Question { .. })).collect()
+        heard
+            .into_iter()
+            .filter(|heard| matches!(heard, Heard::Own(Own::Question { .. })))
+            .collect()
     };
     let expected = [
         question(0, tool("call_4", "mcp__facts__echo_fact")),
@@ -221,7 +224,7 @@ fn of_calls_side_by_side_the_one_that_is_named_is_meant() {
 
 #[test]
 fn a_turn_that_fails_ends_in_the_providers_words() {
-    let failed = |words: &str| Heard::Ended(Verdict::Failed(words.to_owned()));
+    let failed = |words: &str| Heard::Own(Own::Ended(Verdict::Failed(words.to_owned())));
     assert_eq!(hear(transcript!("refused")), [failed("the provider says no")]);
     let words = "unexpected status 401 Unauthorized: the provider says no";
     let heard = hear(transcript!("retried"));
@@ -314,7 +317,7 @@ fn what_nobody_can_answer_is_known_for_it() {
     let ask = |method: &str, params: Value| {
         let mut heard = line(json!({"method": method, "id": 1, "params": params}));
         match heard.pop() {
-            Some(Heard::Question { question, .. }) => question,
+            Some(Heard::Own(Own::Question { question, .. })) => question,
             other => panic!("{other:?}"),
         }
     };
