@@ -24,7 +24,7 @@ use wire::{
 
 use crate::{
     caller::Owned,
-    described::{self, Refused},
+    described::{self, NoStart, Refused},
     dispatch::{self, Assignment, Dispatch, GivenTool, TEXT_LIMIT},
     fault,
     fields::{BadBody, Fields},
@@ -70,15 +70,12 @@ const PROPS: &str = "forwardedProps";
                 (String = "application/vnd.ag-ui.event+proto"),
             ),
         ),
-        (status = 400, description = "A field is wrong.", body = described::Fault),
         (
             status = 404,
             description = "`Last-Event-ID` is of a run that is not known.",
             body = described::Fault,
         ),
-        (status = 413, description = "The body is too large.", body = described::Fault),
-        (status = 429, description = "There are too many sandboxes.", body = described::Fault),
-        (status = 503, description = "No sandbox can be started now.", body = described::Fault),
+        NoStart,
         Refused,
     ),
 )]

@@ -44,6 +44,24 @@ pub(crate) enum Refused {
     Inside(Fault),
 }
 
+/// How routes that start a run may refuse, besides.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it describes answers that `http_kit::Fault` makes")]
+pub(crate) enum NoStart {
+    /// A field is wrong.
+    #[response(status = 400)]
+    Field(Fault),
+    /// The body is too large.
+    #[response(status = 413)]
+    Large(Fault),
+    /// There are too many sandboxes.
+    #[response(status = 429)]
+    Many(Fault),
+    /// No sandbox can be started now.
+    #[response(status = 503)]
+    Now(Fault),
+}
+
 /// How routes of one run may refuse, besides.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "it describes answers that `http_kit::Fault` makes")]

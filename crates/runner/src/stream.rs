@@ -19,7 +19,7 @@ use wire::{Code, agui::Position, run::RunId};
 
 use crate::{
     caller::Owned,
-    described::{self, Refused},
+    described::{self, NoStart, Refused},
     dispatch::{BODY_LIMIT, Dispatch, DispatchBody},
     fault,
     follow::Follower,
@@ -72,10 +72,7 @@ pub(crate) struct After {
                 (String = "application/vnd.ag-ui.event+proto"),
             ),
         ),
-        (status = 400, description = "A field is wrong.", body = described::Fault),
-        (status = 413, description = "The body is too large.", body = described::Fault),
-        (status = 429, description = "There are too many sandboxes.", body = described::Fault),
-        (status = 503, description = "No sandbox can be started now.", body = described::Fault),
+        NoStart,
         Refused,
     ),
 )]
