@@ -123,7 +123,7 @@ class Server:
             found = {
                 "processes": census.processes_naming(str(self.data / "sandboxes")),
                 "owned": {pid for first in ids for pid in census.processes_with_ids(first)},
-                "mounts": census.mounts(str(self.data)),
+                "mounts": census.mounts(f"{self.data}/"),
                 "cgroups": {group for group in census.cgroups() if Path(group).name in names},
                 "images": census.images(str(self.data))[READY:],
                 "directories": list((self.data / "sandboxes").glob("[!.]*")),

@@ -106,7 +106,6 @@ class SmallServer(Server):
         if not os.path.ismount(self.data):
             command = ["mount", "-t", "tmpfs", "-o", "size=200m,mode=0700", "tmpfs", str(self.data)]
             subprocess.run(command, check=True)
-            self.mounts += 1
         super().start()
 
     def forget(self) -> None:
