@@ -66,11 +66,6 @@ impl Fields {
         &self.path
     }
 
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.map.is_empty()
-    }
-
     /// Everything that is left, each of which has to be a text.
     pub(crate) fn texts(self) -> Result<Vec<(String, String)>, BadBody> {
         let Fields { path, map } = self;

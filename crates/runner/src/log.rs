@@ -124,6 +124,9 @@ impl LogWriter {
     pub(crate) async fn rewind(&mut self) -> Result<Former, LogError> {
         let (former, length) = Former::read(&self.path)?;
         self.file.set_len(length).await?;
+        // Whole lines of what failed stay, and count.
+        let seq = former.ledger.last_seq();
+        self.progress.send_modify(|progress| (progress.length, progress.seq) = (length, seq));
         Ok(former)
     }
 

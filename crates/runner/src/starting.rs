@@ -127,23 +127,27 @@ impl Office {
             input_tokens: 0,
             output_tokens: 0,
         };
+        let id = row.id.clone();
         match self.book(row, dispatch, &sandbox).await {
             Ok(driver) => Ok(driver),
             Err(err) => {
+                self.forget(&id);
+                if let Err(err) = self.shelf.remove(&id) {
+                    tracing::warn!(run.id = %id, "the log of {id} is left: {err}");
+                }
                 sandbox.kill().await;
                 Err(err)
             }
         }
     }
 
-    /// Writes the run down: its row, and the first lines of its log.
+    /// Writes the run down: the first lines of its log, and its row.
     async fn book(
         self: &Arc<Office>,
         row: RunRow,
         dispatch: &Dispatch,
         sandbox: &Arc<Sandbox>,
     ) -> Result<Driver, DispatchError> {
-        self.store.insert_run(&row).await?;
         let directory = self.shelf.of(&row.id);
         let mut log = LogWriter::create(&directory)?;
         let (id, sandbox_id) = (&row.id, &row.sandbox_id);
@@ -166,7 +170,9 @@ impl Office {
         }
         log.append(&entries).await?;
         let run = Run::new(row, directory, log.progress());
+        // The handle before the row: a run that is in the store and has none is over.
         self.enlist(&run);
+        self.store.insert_run(run.row()).await?;
         self.tally.started();
         let id = &run.row().id;
         tracing::info!(run.id = %id, sandbox.id = %sandbox.id(), "run {id} started");

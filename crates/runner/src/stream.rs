@@ -115,7 +115,7 @@ pub(crate) async fn start(
     params(
         ("id" = String, Path, description = "The run."),
         After,
-        ("Last-Event-ID" = Option<String>, Header, description = "As `after`, when that is missing."),
+        ("Last-Event-ID" = Option<String>, Header, description = "As `after`, and before it."),
     ),
     responses(
         (
@@ -146,9 +146,11 @@ pub(crate) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let projection = Projection::asked(&headers);
-    let after = match query.after {
-        Some(after) => place("after", Some(&after))?,
-        None => last_event(&headers)?.unwrap_or(Position::after(0)),
+    // An `EventSource` comes back to the same address, and knows more by then.
+    let after = match (last_event(&headers)?, query.after) {
+        (Some(last), _) => last,
+        (None, Some(after)) => place("after", Some(&after))?,
+        (None, None) => Position::after(0),
     };
     go_on(&runner, owned, projection, after)
 }

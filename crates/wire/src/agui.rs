@@ -21,6 +21,7 @@ mod position;
 mod projector;
 mod proto;
 mod speech;
+mod surrogates;
 #[cfg(test)]
 mod tests;
 

@@ -49,7 +49,11 @@ pub(super) fn install(
     };
     if !status.success() {
         let said = fs::read(&errors).unwrap_or_default();
-        bail!("npm could not install {package}: {}", last(&String::from_utf8_lossy(&said)));
+        let said = String::from_utf8_lossy(&said);
+        match last(&said).trim() {
+            "" => bail!("npm could not install {package}, and did not say why ({status})"),
+            said => bail!("npm could not install {package}: {said}"),
+        }
     }
     Ok(staging.join("node_modules"))
 }

@@ -11,12 +11,10 @@ use crate::fields::{BadBody, Fields};
 /// Most patterns of one kind, and most answers.
 const RULES: usize = 1000;
 
-/// Takes the policy out; an empty one is none.
+/// Takes the policy out. One without rules is one all the same: everything asks.
 pub(super) fn take(fields: &mut Fields) -> Result<Option<Policy>, BadBody> {
-    let mut fields = fields.inside("policy")?;
-    if fields.is_empty() {
-        return Ok(None);
-    }
+    let Some(given) = fields.take("policy")? else { return Ok(None) };
+    let mut fields = Fields::of_value(&fields.named("policy"), given)?;
     let policy = Policy {
         commands: commands(fields.inside("commands")?)?,
         capabilities: capabilities(fields.inside("capabilities")?)?,

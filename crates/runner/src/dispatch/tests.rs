@@ -64,6 +64,8 @@ fn a_dispatch_by_callbacks_is_read_in_either_case() {
     assert_eq!(policy.commands.deny, ["rm *"]);
     assert_eq!(policy.capabilities.file_write, Some(Ruling::Deny));
     assert_eq!(policy.default, Ruling::Ask);
+    let empty = Dispatch::parse(br#"{"prompt": "x", "config": {}, "policy": {}}"#).unwrap();
+    assert_eq!(empty.policy.map(|policy| policy.default), Some(Ruling::Ask));
     let [given] = &camel.tools[..] else { panic!("{camel:?}") };
     assert_eq!(given.tool.parameters, json!({"type": "object"}));
     let Executor::Http { url, headers, timeout } = &given.executor else { panic!("{given:?}") };

@@ -10,6 +10,7 @@ mod field;
 
 use serde_json::{Map, Value};
 
+use super::surrogates;
 use field::Field;
 
 /// Levels of a call's arguments that are read as JSON: they are passed on within
@@ -102,8 +103,8 @@ pub struct InputContext {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadInput {
     /// It is damaged.
-    #[error("the body is not JSON")]
-    NotJson,
+    #[error("the body is not JSON: {0}")]
+    NotJson(String),
     /// A field is not there.
     #[error("`{0}` is missing")]
     Missing(String),
@@ -128,7 +129,9 @@ pub enum BadInput {
 impl RunAgentInput {
     /// Reads the body of a request. The caller has bounded its size.
     pub fn parse(body: &[u8]) -> Result<RunAgentInput, BadInput> {
-        let body: Value = serde_json::from_slice(body).map_err(|_| BadInput::NotJson)?;
+        let body: Value = serde_json::from_slice(body)
+            .or_else(|_| serde_json::from_slice(&surrogates::whole(body)))
+            .map_err(|err| BadInput::NotJson(err.to_string()))?;
         let input = Field::root(&body);
         input.object()?;
         let messages = input.needed("messages")?;

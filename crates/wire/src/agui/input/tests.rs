@@ -164,7 +164,16 @@ fn a_fault_names_its_field() {
     refused("context", json!([{"description": ""}]), "`context[0].value` is missing");
     refused("forwardedProps", json!([]), "`forwardedProps` is not an object");
     assert_eq!(parse(&json!([])).unwrap_err().to_string(), "`the body` is not an object");
-    assert_eq!(RunAgentInput::parse(b"{"), Err(BadInput::NotJson));
+    let torn = RunAgentInput::parse(b"{").unwrap_err().to_string();
+    assert!(torn.starts_with("the body is not JSON: EOF"), "{torn}");
+}
+
+#[test]
+fn half_a_character_is_no_reason_to_refuse_a_conversation() {
+    let body = br#"{"threadId": "t", "runId": "r", "messages": [
+        {"id": "1", "role": "user", "content": "cut \ud83d"}]}"#;
+    let input = RunAgentInput::parse(body).unwrap();
+    assert!(format!("{:?}", input.messages[0]).contains("cut \u{fffd}"), "{input:?}");
 }
 
 proptest! {
