@@ -7,7 +7,7 @@ import pytest
 import logs
 from agents import AGENTS
 from dialects import Turn
-from model import Refusal, Slow
+from model import Mute, Refusal, Slow
 
 # Every agent with every wire format that it can speak.
 PAIRS = [(agent, provider) for agent in AGENTS for provider in agent.providers]
@@ -67,6 +67,33 @@ def test_a_second_run_in_a_fresh_sandbox_remembers_the_first(caller, mind, dispa
     resumed = dispatch(agent, third, "And now?", modelOptions={"sessionId": session})
     assert logs.message(caller.run_raw(resumed)) == "Still that word."
     assert third.heard(f"My word is {word}.") and third.heard("Which word was it?")
+
+
+def test_a_session_goes_on_with_another_model_and_other_instructions(caller, mind, dispatch, agent):
+    first = mind(agent, Turn("Noted."))
+    log = caller.run_raw(dispatch(agent, first, "Hello", {"system_prompt": "Mind the pelican."}))
+    options = {"modelOptions": {"sessionId": logs.session(log, agent)}}
+    second = mind(agent, Turn("From another."))
+    config = {"model": second.config(name="other-model"), "system_prompt": "Mind the otter."}
+    again = caller.run_raw(dispatch(agent, second, "Go on", config, **options))
+    assert logs.message(again) == "From another."
+    assert second.bodies[-1]["model"] == "other-model"
+    assert second.heard("Mind the otter.") and second.heard("Noted.")
+    third = mind(agent, Turn("Back again."))
+    assert logs.message(caller.run_raw(dispatch(agent, third, "And now?", **options))) == "Back again."
+    assert third.bodies[-1]["model"] == "test-model" and third.heard("From another.")
+
+
+@pytest.mark.parametrize("prompt", ["/etc/hosts: what is in it?", "/compact"])
+def test_a_prompt_is_no_command_of_the_agents_own(caller, mind, dispatch, agent, prompt):
+    thinker = mind(agent, Turn("I was asked."))
+    assert logs.message(caller.run_raw(dispatch(agent, thinker, prompt))) == "I was asked."
+    assert thinker.heard(prompt)
+
+
+def test_a_model_that_falls_silent_is_given_up(caller, mind, dispatch, agent):
+    body = dispatch(agent, mind(agent, always=Mute()), limits={"model_timeout_sec": 2})
+    caller.run(body).error("model_timeout")
 
 
 def test_a_session_that_nobody_knows_is_refused_before_the_model_is_asked(caller, mind, dispatch, agent):

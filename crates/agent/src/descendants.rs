@@ -6,17 +6,19 @@
 //! in its environment, it is in the CLI's process group, or it made a session
 //! of its own, which nothing does that we start ourselves; but programs run side
 //! by side with others who may, and are not asked for those. What the setup
-//! script left running is older than the CLI and is let live.
+//! script left running is older than the CLI and is let live. Orphans that die
+//! are buried while there is a CLI; without one they are not ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getsid, kill_process, kill_process_group,
-    set_child_subreaper, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getsid, kill_process,
+    kill_process_group, set_child_subreaper, waitid, waitpid,
 };
 use tokio::process::Command;
 
@@ -28,15 +30,33 @@ const ROUNDS: usize = 100;
 /// How long the killed take to be gone.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How long a dead child is left to whoever started it, if that was one of us.
+const MOURNING: Duration = Duration::from_millis(250);
+
 /// Counts the CLIs of this process.
 static MARKS: AtomicU64 = AtomicU64::new(1);
+
+static ADOPTION: Mutex<Adoption> = Mutex::new(Adoption { marks: 0, undertaker: false });
+
+/// Whether orphans come to us.
+struct Adoption {
+    /// CLIs that there are, or that are about to start.
+    marks: usize,
+    /// Whether somebody buries those that die.
+    undertaker: bool,
+}
 
 /// A CLI and its descendants.
 pub(crate) struct Family {
     root: Option<Process>,
-    /// `NAME=value`, as it is in an environment.
-    mark: Vec<u8>,
+    mark: Mark,
     strays: Strays,
+}
+
+/// What its descendants are known by. Orphans come to us as long as there is one.
+pub(crate) struct Mark {
+    /// `NAME=value`, as it is in an environment.
+    variable: Vec<u8>,
 }
 
 /// Whose an orphan is that made a session of its own and has no mark any more.
@@ -62,19 +82,25 @@ struct Process {
 
 impl Family {
     /// Marks a command that is about to start, and has its orphans come to us.
-    pub(crate) fn mark(command: &mut Command) -> String {
+    pub(crate) fn mark(command: &mut Command) -> Mark {
+        let mut adoption = ADOPTION.lock().unwrap_or_else(PoisonError::into_inner);
+        adoption.marks += 1;
         // Where this is refused, orphans are the sandbox's to end.
         let _ = set_child_subreaper(Some(getpid()));
+        if !adoption.undertaker {
+            let undertaker = thread::Builder::new().name("undertaker".to_owned()).spawn(bury);
+            adoption.undertaker = undertaker.is_ok();
+        }
         let number = MARKS.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}.{number}", getpid().as_raw_nonzero());
         command.env(MARK, &mark);
-        mark
+        Mark { variable: format!("{MARK}={mark}").into_bytes() }
     }
 
     /// The family of a process that has just started.
-    pub(crate) fn of(pid: Option<u32>, mark: String, strays: Strays) -> Family {
+    pub(crate) fn of(pid: Option<u32>, mark: Mark, strays: Strays) -> Family {
         let root = pid.and_then(|pid| Process::read(&pid.to_string()));
-        Family { root, mark: format!("{MARK}={mark}").into_bytes(), strays }
+        Family { root, mark, strays }
     }
 
     /// Kills all of it. What was killed is gone when this returns, but for the
@@ -132,8 +158,55 @@ impl Family {
 
     fn has_mark(&self, process: &Process) -> bool {
         let environment = fs::read(format!("/proc/{}/environ", process.pid.as_raw_nonzero()));
-        environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == self.mark))
+        environment
+            .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == self.mark.variable))
     }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        let mut adoption = ADOPTION.lock().unwrap_or_else(PoisonError::into_inner);
+        adoption.marks -= 1;
+        if adoption.marks == 0 {
+            let _ = set_child_subreaper(None);
+        }
+    }
+}
+
+/// Buries orphans, until there is neither a CLI nor a dead one any more. One that
+/// was dead for a while is nobody's: whoever starts a process here waits for it, or
+/// has it lead a group.
+fn bury() {
+    let mut dead: HashSet<(Pid, u64)> = HashSet::new();
+    loop {
+        // Waits until a child is dead, and does not bury it. Without any child there
+        // is nothing to wait for.
+        let _ = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        thread::sleep(MOURNING);
+        let orphans = dead_orphans();
+        for (pid, _) in orphans.intersection(&dead) {
+            let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
+        }
+        dead = orphans;
+        let mut adoption = ADOPTION.lock().unwrap_or_else(PoisonError::into_inner);
+        if adoption.marks == 0 && dead.is_empty() {
+            adoption.undertaker = false;
+            return;
+        }
+    }
+}
+
+/// Dead children of ours that we did not start: what we start leads a group in
+/// our session.
+fn dead_orphans() -> HashSet<(Pid, u64)> {
+    let us = getpid().as_raw_nonzero().get();
+    let session = getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
+    let is_started = |process: &Process| {
+        process.group == process.pid.as_raw_nonzero().get() && process.session == session
+    };
+    let all = Process::all().into_iter();
+    let orphans = all.filter(|one| one.parent == us && one.is_dead && !is_started(one));
+    orphans.map(|orphan| (orphan.pid, orphan.began)).collect()
 }
 
 impl Process {
@@ -169,7 +242,36 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pid, Process};
+    use std::time::Duration;
+
+    use tokio::process::Command;
+
+    use super::{Family, Pid, Process, Strays, dead_orphans};
+
+    #[tokio::test]
+    async fn orphans_that_die_are_buried() {
+        let mut command = Command::new("sh");
+        let script = "for i in 1 2 3; do (sleep 0.1 &); (setsid sleep 0.1 &); done; sleep 60";
+        command.args(["-c", script]).process_group(0).kill_on_drop(true);
+        let mark = Family::mark(&mut command);
+        let mut child = command.spawn().unwrap();
+        let family = Family::of(child.id(), mark, Strays::Unknown);
+        let dead = async |wanted: bool| {
+            for _ in 0..500 {
+                if dead_orphans().is_empty() != wanted {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            false
+        };
+        assert!(dead(true).await, "there are none");
+        assert!(dead(false).await, "they are left");
+        family.kill();
+        // Whoever started a process hears how it ended.
+        tokio::time::sleep(4 * super::MOURNING).await;
+        assert!(!child.wait().await.unwrap().success());
+    }
 
     #[test]
     fn a_program_with_brackets_in_its_name_is_read_right() {

@@ -82,6 +82,8 @@ impl Session {
     /// over the agent's own environment, which holds no secret. It dies with
     /// its handle.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+        // A model may have removed it, and no command starts in what is not there.
+        let _ = std::fs::create_dir_all(&self.workspace_dir);
         self.variables.command(program.as_ref(), &self.workspace_dir)
     }
 }

@@ -62,6 +62,9 @@ pub(super) struct Manner {
     pub(super) dialect: Dialect,
     /// The CLI's own additions to the opening of a session.
     pub(super) meta: Map<String, Value>,
+    /// The model of a session that goes on, for a CLI that would go on with the
+    /// one it remembers.
+    pub(super) model: Option<&'static str>,
     /// How a CLI that opens a session before it has connected to the MCP servers
     /// says that it has.
     pub(super) connected: Option<&'static str>,
@@ -101,8 +104,7 @@ struct Answered {
 impl Talk<'_> {
     async fn hold(&mut self) -> Result<String, Broken> {
         let servers = self.job.mcp_servers();
-        let session_id =
-            opening::open(self.job, &mut self.line, &servers, &self.manner.meta).await?;
+        let session_id = opening::open(self.job, &mut self.line, &servers, &self.manner).await?;
         let mut extra = Map::new();
         extra.insert("model".to_owned(), Value::from(self.job.session.config.model.name.as_str()));
         self.job.announce(&session_id, extra);

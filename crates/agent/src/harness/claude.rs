@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::time::sleep;
 use wire::agent::{ModelConfig, Provider, Ruling};
 use wire::run::{ErrorCode, Level};
 
@@ -42,6 +43,9 @@ const PROGRAM: &str = "claude";
 /// Where it keeps its sessions, below the home: one folder for each directory
 /// that it was started in.
 const PROJECTS: &str = ".claude/projects";
+/// What a silent stream has beyond the model's time: less than the host link
+/// gives it, which would only have the CLI ask again.
+const MARGIN: Duration = Duration::from_secs(5);
 /// The id of our one request.
 const INITIALIZE: &str = "initialize";
 
@@ -184,10 +188,19 @@ async fn talk(job: &Job<'_>, child: &mut Child) -> Talk {
             return Talk::Gone;
         }
     }
-    let mut turn = Turn { job, steps: Steps::new(job.out), asked: Instant::now() };
+    let now = Instant::now();
+    let mut turn = Turn { job, steps: Steps::new(job.out), asked: now, asks: false };
     let mut decoder = Decoder::default();
     let talked = 'talk: loop {
-        let Ok(Some(line)) = child.line().await else { break Talk::Gone };
+        // A stream that falls silent is asked for again and again, without a word.
+        let thinks = turn.asks && !turn.steps.any_open() && !decoder.awaits_the_caller();
+        let line = tokio::select! {
+            line = child.line() => line,
+            () = sleep(turn.patience() + MARGIN), if thinks => {
+                break Talk::GivenUp(turn.timeout());
+            }
+        };
+        let Ok(Some(line)) = line else { break Talk::Gone };
         for heard in decoder.decode(&line) {
             match turn.hear(heard) {
                 Reaction::Nothing => {}
@@ -223,6 +236,8 @@ struct Turn<'a> {
     steps: Steps<'a>,
     /// When the model was asked last.
     asked: Instant,
+    /// Whether it was asked at all.
+    asks: bool,
 }
 
 /// What follows from something that was heard.
@@ -241,7 +256,7 @@ impl Turn<'_> {
                 let extra = extra.map(|(name, value)| (name.to_owned(), value));
                 self.job.announce(&id, extra.into_iter().collect());
             }
-            Own::Asking => self.asked = Instant::now(),
+            Own::Asking => (self.asked, self.asks) = (Instant::now(), true),
             Own::Retry { status, notice } => {
                 // A provider that did not answer in time is not asked again.
                 if status.is_none() && self.asked.elapsed() >= self.patience() {

@@ -44,6 +44,7 @@ const SESSIONS: &str = ".codex/sessions";
 pub(crate) async fn run(job: &mut Job<'_>) -> Result<Finished, Failure> {
     let model = job.model(&[Provider::OpenaiResponses])?;
     let child = job.spawn(flags::command(job, model))?;
+    job.remind();
     let mut talk = Talk {
         job,
         child,
@@ -209,6 +210,11 @@ fn thread_params(job: &Job<'_>) -> Value {
         "approvalPolicy": approval,
         "sandbox": sandbox,
     });
+    // A thread that goes on would have the model that it began with.
+    let model = &job.session.config.model.name;
+    if !model.is_empty() {
+        params["model"] = json!(model);
+    }
     let system = job.system_prompt();
     if !system.is_empty() {
         params["developerInstructions"] = Value::String(system);

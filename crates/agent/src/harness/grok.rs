@@ -59,6 +59,7 @@ pub(crate) async fn run(job: &mut Job<'_>) -> Result<Finished, Failure> {
     }
     write_config(&directory, &config)?;
     let child = job.spawn(command(job, &directory))?;
+    job.remind();
     let mut meta = Map::new();
     let rules = job.system_prompt();
     if !rules.is_empty() {
@@ -68,6 +69,7 @@ pub(crate) async fn run(job: &mut Job<'_>) -> Result<Finished, Failure> {
         program: PROGRAM,
         dialect: Dialect::Grok,
         meta,
+        model: Some(MODEL),
         connected: Some(CONNECTED),
         asides: Asides::none(),
     };

@@ -77,6 +77,15 @@ impl<'a> Job<'a> {
         Job { local, ..self }
     }
 
+    /// Says the system prompt with the prompt of a session that goes on, for a
+    /// CLI that keeps to the one it began with.
+    pub(crate) fn remind(&mut self) {
+        let system = self.system_prompt();
+        if self.resume.is_some() && !system.is_empty() {
+            self.prompt = format!("{system}\n\n{}", self.prompt);
+        }
+    }
+
     /// Tells the CLI's own session, once, as soon as it is known.
     pub(crate) fn announce(&self, session_id: &str, extra: Map<String, Value>) {
         if self.announced.set(session_id.to_owned()).is_err() {

@@ -51,6 +51,7 @@ pub(crate) async fn run(job: &mut Job<'_>) -> Result<Finished, Failure> {
         program: PROGRAM,
         dialect: Dialect::Opencode,
         meta: Map::new(),
+        model: None,
         connected: None,
         asides,
     };

@@ -8,14 +8,18 @@ use crate::skills;
 
 /// The prompt, with what was said before when the CLI cannot know it.
 pub(super) fn compose(session: &Session) -> String {
-    if session.resume.is_some() {
-        return session.prompt.clone();
+    let said: Vec<String> = match session.resume {
+        Some(_) => Vec::new(),
+        None => session.config.messages.iter().filter_map(line).collect(),
+    };
+    if !said.is_empty() {
+        return format!("Previous conversation:\n\n{}\n\n{}", said.join("\n\n"), session.prompt);
     }
-    let said: Vec<String> = session.config.messages.iter().filter_map(line).collect();
-    if said.is_empty() {
-        return session.prompt.clone();
+    // CLIs take a first `/` for a command of their own.
+    if session.prompt.trim_start().starts_with('/') {
+        return format!("User: {}", session.prompt);
     }
-    format!("Previous conversation:\n\n{}\n\n{}", said.join("\n\n"), session.prompt)
+    session.prompt.clone()
 }
 
 /// What the CLI is told before any prompt.
@@ -75,5 +79,13 @@ mod tests {
         let session = session(json!({"system_prompt": "Be brief.\n"}), "now");
         assert_eq!(compose(&session), "now");
         assert_eq!(system(&session), "Be brief.");
+    }
+
+    #[test]
+    fn a_prompt_is_no_command_of_the_cli() {
+        let mut session = session(json!({}), " /etc/hosts: what is it?");
+        assert_eq!(compose(&session), "User:  /etc/hosts: what is it?");
+        session.resume = Some("s".to_owned());
+        assert_eq!(compose(&session), "User:  /etc/hosts: what is it?");
     }
 }

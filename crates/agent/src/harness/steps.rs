@@ -43,6 +43,11 @@ impl<'a> Steps<'a> {
         self.open.iter().any(|(id, _)| id == call_id)
     }
 
+    /// Whether any step runs.
+    pub(crate) fn any_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Ends all that still run, in the words that the log has for it.
     pub(crate) fn interrupt_all(&mut self) {
         for (_, step) in self.open.drain(..) {

@@ -66,9 +66,16 @@ pub(super) struct Decoder {
     /// Messages whose text, and whose reasoning, came in pieces.
     text_streamed: BTreeSet<String>,
     reasoning_streamed: BTreeSet<String>,
+    /// Calls of the caller's own tools that have not returned.
+    bridged: BTreeSet<String>,
 }
 
 impl Decoder {
+    /// Whether a tool of the caller's runs, of which nothing is told here.
+    pub(super) fn awaits_the_caller(&self) -> bool {
+        !self.bridged.is_empty()
+    }
+
     /// What one line says. A line that is no JSON, or none that is known, says
     /// nothing.
     pub(super) fn decode(&mut self, line: &str) -> Vec<Heard> {
@@ -81,7 +88,8 @@ impl Decoder {
             Line::Assistant { message, parent_tool_use_id: None } => self.hear_blocks(message),
             Line::User { message, parent_tool_use_id: None } => {
                 let blocks = serde_json::from_value::<Vec<Block>>(message.content);
-                blocks.unwrap_or_default().into_iter().filter_map(returned).collect()
+                let blocks = blocks.unwrap_or_default().into_iter();
+                blocks.filter_map(|block| self.hear_result(block)).collect()
             }
             Line::Result(result) => vec![Heard::Own(Own::Ended(verdict(result)))],
             Line::ControlRequest { request_id, request } => {
@@ -123,7 +131,7 @@ impl Decoder {
         }
     }
 
-    fn hear_blocks(&self, message: Assistant) -> Vec<Heard> {
+    fn hear_blocks(&mut self, message: Assistant) -> Vec<Heard> {
         // The end of the turn says the same.
         if message.model == SYNTHETIC {
             return Vec::new();
@@ -137,16 +145,37 @@ impl Decoder {
             Block::Thinking { thinking } if !self.reasoning_streamed.contains(&message_id) => {
                 piece(thinking, |delta| Heard::Reasoning { message_id: message_id.clone(), delta })
             }
-            Block::ToolUse { id, name, input } if !is_bridged(&name) => {
+            Block::ToolUse { id, name, .. } if is_bridged(&name) => {
+                self.bridged.insert(id);
+                None
+            }
+            Block::ToolUse { id, name, input } => {
                 Some(Heard::CallStarted { id, name, args: input })
             }
             Block::Text { .. }
             | Block::Thinking { .. }
-            | Block::ToolUse { .. }
             | Block::ToolResult { .. }
             | Block::Other => None,
         });
         heard.collect()
+    }
+
+    fn hear_result(&mut self, block: Block) -> Option<Heard> {
+        match block {
+            Block::ToolResult { tool_use_id, content, is_error } => {
+                self.bridged.remove(&tool_use_id);
+                let outcome = if is_error {
+                    Outcome::Failed { error: error_text(&content), result: None }
+                } else {
+                    let result = Value::String(text_of(&content));
+                    Outcome::Succeeded { result, truncated: false }
+                };
+                Some(Heard::CallEnded { id: tool_use_id, outcome })
+            }
+            Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } | Block::Other => {
+                None
+            }
+        }
     }
 }
 
@@ -177,20 +206,6 @@ fn told_by_system(system: System) -> Vec<Heard> {
             vec![Heard::Own(Own::Retry { status: error_status, notice })]
         }
         System::Status { .. } | System::Other => Vec::new(),
-    }
-}
-
-fn returned(block: Block) -> Option<Heard> {
-    match block {
-        Block::ToolResult { tool_use_id, content, is_error } => {
-            let outcome = if is_error {
-                Outcome::Failed { error: error_text(&content), result: None }
-            } else {
-                Outcome::Succeeded { result: Value::String(text_of(&content)), truncated: false }
-            };
-            Some(Heard::CallEnded { id: tool_use_id, outcome })
-        }
-        Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } | Block::Other => None,
     }
 }
 
