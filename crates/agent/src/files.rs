@@ -8,6 +8,8 @@ mod cut;
 mod diffs;
 mod disk;
 mod git;
+mod halves;
+mod index;
 mod parts;
 
 use std::ffi::OsString;
@@ -21,7 +23,10 @@ use wire::agent::FileEvents;
 use wire::run::{Event, FileChange, Level, custom};
 
 use self::baseline::Baseline;
+use self::cut::Extent;
 use self::diffs::{Changed, Diffs};
+use self::halves::Refused;
+use self::index::NESTED;
 use crate::emit::Emitter;
 use crate::session::Session;
 
@@ -44,7 +49,10 @@ impl Files {
     /// Takes down what is there, and tells what happens to it from now on.
     pub(crate) async fn begin(session: &Session, out: &Emitter) -> Files {
         let baseline = match Baseline::take(&session.workspace_dir, &session.home).await {
-            Ok(baseline) => Some(Arc::new(baseline)),
+            Ok(baseline) => {
+                warn_of(baseline.refused(), out);
+                Some(Arc::new(baseline))
+            }
             Err(err) => {
                 out.log(Level::Warn, format!("`file.changed` will not be told: {err}"));
                 None
@@ -81,10 +89,23 @@ impl Files {
         if untouched && !baseline.may_differ_from_the_start() {
             return;
         }
-        match baseline.difference(CHANGED_BYTES).await {
-            Ok(None) => {}
-            Ok(Some(text)) => out.custom(custom::TREE_CHANGED, text.value(".")),
-            Err(err) => out.log(Level::Warn, format!("`file.changed` is not told: {err}")),
+        let difference = match baseline.difference(CHANGED_BYTES).await {
+            Ok(difference) => difference,
+            Err(err) => {
+                out.log(Level::Warn, format!("`file.changed` is not told: {err}"));
+                return;
+            }
+        };
+        warn_of(&difference.refused, out);
+        if difference.extent == Extent::Cut {
+            let text = format!(
+                "there are more than {NESTED} repositories below the workspace; \
+                 `file.changed` leaves out further ones"
+            );
+            out.log(Level::Warn, text);
+        }
+        if let Some(text) = difference.text {
+            out.custom(custom::TREE_CHANGED, text.value("."));
         }
     }
 
@@ -120,6 +141,13 @@ impl Files {
     }
 }
 
+fn warn_of(refused: &[Refused], out: &Emitter) {
+    for Refused { path, why } in refused {
+        let path = path.display();
+        out.log(Level::Warn, format!("`file.changed` leaves out `{path}`: {why}"));
+    }
+}
+
 fn run_event(event: &watch::Event) -> Event {
     let change = match event.kind {
         Kind::Create => FileChange::Create,
@@ -149,8 +177,8 @@ fn tell_diff(out: &Emitter, path: &Path, text: &cut::Text) {
 impl cut::Text {
     fn value(&self, path: &str) -> serde_json::Value {
         match self.extent {
-            cut::Extent::Whole => json!({"path": path, "diff": self.text}),
-            cut::Extent::Cut => json!({"path": path, "diff": self.text, "truncated": true}),
+            Extent::Whole => json!({"path": path, "diff": self.text}),
+            Extent::Cut => json!({"path": path, "diff": self.text, "truncated": true}),
         }
     }
 }

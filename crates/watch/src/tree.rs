@@ -166,11 +166,13 @@ impl Tree {
                     eye.detach(&path);
                 }
                 self.book.gone_below(&path);
+                self.look_after(&path, now);
             }
             return;
         }
         if went {
             self.book.gone(&path);
+            self.look_after(&path, now);
             return;
         }
         match look(&self.options.root.join(&path)) {
@@ -179,8 +181,21 @@ impl Tree {
             Looked::Nothing if flags.contains(ReadFlags::MODIFY) => {
                 self.book.written_and_gone(&path, now);
             }
+            // It took the place of a file, if there was one.
+            Looked::Other => self.book.gone(&path),
             // What it has become has its own say.
-            Looked::Nothing | Looked::Directory | Looked::Other => {}
+            Looked::Nothing | Looked::Directory => {}
+        }
+    }
+
+    /// Looks at a path that something went from. Of two that change places the
+    /// kernel says that the second one went after it said what came there, and
+    /// does not say it again.
+    fn look_after(&mut self, path: &Path, now: Instant) {
+        match look(&self.options.root.join(path)) {
+            Looked::File(state) => self.book.present(path, state, now),
+            Looked::Directory => self.directory_came(path),
+            Looked::Other | Looked::Nothing => {}
         }
     }
 
@@ -274,3 +289,6 @@ impl Tree {
         found.files.insert(path, state);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,15 @@ const { exit } = process;
 const { parse, stringify } = JSON;
 const { writeSync } = fs;
 
+// Longest text of a message; the agent keeps less of it.
+const MOST = 1 << 16;
+
+// JSON of which every text is well-formed: half a character is replaced.
+const ESCAPES = /\\(?:(ud[89a-f][0-9a-f]{2})|.)/g;
+function written(value) {
+  return stringify(value)?.replace(ESCAPES, (escape, half) => (half ? '\\ufffd' : escape));
+}
+
 function send(line) {
   let rest = Buffer.from(`${line}\n`);
   while (rest.length > 0) rest = rest.subarray(writeSync(4, rest));
@@ -29,12 +38,12 @@ function end(line) {
 
 function failed(error, phase) {
   const isError = util.types.isNativeError(error);
-  const name = String((isError && error.name) || 'Error');
-  const message = isError ? String(error.message) : util.inspect(error);
+  const name = String((isError && error.name) || 'Error').slice(0, MOST);
+  const message = (isError ? String(error.message) : util.inspect(error)).slice(0, MOST);
   // The first frame that is the program's own; two lines are the engine's.
   const at = isError && /<anonymous>:(\d+):\d+\)?$/m.exec(String(error.stack));
   const line = at ? Number(at[1]) - 2 : undefined;
-  end(stringify({ type: 'failed', phase, name, message, line }));
+  end(written({ type: 'failed', phase, name, message, line }));
 }
 
 // Each method of a console writes at once, so the level is that of the method.
@@ -42,8 +51,8 @@ let level = 'log';
 const sink = new Writable({
   decodeStrings: false,
   write(chunk, _encoding, done) {
-    const message = String(chunk).replace(/\n$/, '');
-    send(stringify({ type: 'console', level, message }));
+    const message = String(chunk).replace(/\n$/, '').slice(0, MOST);
+    send(written({ type: 'console', level, message }));
     done();
   },
 });
@@ -64,23 +73,32 @@ const pending = new Map();
 let calls = 0;
 
 function external(name) {
-  return (args) =>
-    new Promise((resolve, reject) => {
+  return function call(args) {
+    // Made here, where the line that calls is on the stack.
+    const failure = new Error('');
+    Error.captureStackTrace(failure, call);
+    return new Promise((resolve, reject) => {
       calls += 1;
-      const line = stringify({ type: 'call', id: calls, function: name, args: args ?? {} });
+      const line = written({ type: 'call', id: calls, function: name, args: args ?? {} });
       // As long as there is something to wait for, nobody leaves.
       input.ref();
-      pending.set(calls, { resolve, reject });
+      pending.set(calls, { resolve, reject, failure });
       send(line);
     });
+  };
 }
 
 function answered({ id, result, error }) {
   const waiting = pending.get(id);
+  if (waiting === undefined) return;
   pending.delete(id);
   if (pending.size === 0) input.unref();
-  if (error === undefined) waiting?.resolve(result);
-  else waiting?.reject(new Error(error));
+  if (error === undefined) return waiting.resolve(result);
+  const { failure } = waiting;
+  // The stack begins with the message that was there when it was made: none.
+  failure.stack = String(failure.stack).replace(/^Error/, () => `Error: ${error}`);
+  failure.message = error;
+  waiting.reject(failure);
 }
 
 function start({ code, functions, limit }) {
@@ -99,7 +117,7 @@ function start({ code, functions, limit }) {
     (value) => {
       let result;
       try {
-        result = stringify(value) ?? null;
+        result = written(value) ?? null;
       } catch (error) {
         return failed(new TypeError(`the result is not JSON: ${error.message}`));
       }

@@ -4,61 +4,147 @@ Descriptor 3 is where the agent speaks, descriptor 4 where we do: one JSON objec
 Everything else that the program prints goes to the standard outputs.
 """
 
+import sys
+
+# A file of the working directory may be named like a module that is needed here. So
+# all of them are imported before that directory, which is named by nothing, is a place
+# to look for modules.
+sys.path[:] = [place for place in sys.path if place]
+
 import ast
 import asyncio
+import codecs
 import io
 import json
 import os
 import queue
-import sys
 import threading
 import types
+
+try:
+    import resource
+except ImportError:
+    resource = None
+
+# Longest text of a message; the agent keeps less of it.
+_MOST = 1 << 16
 
 os.set_inheritable(3, False)
 os.set_inheritable(4, False)
 _input = os.fdopen(3, "rb")
 _lock = threading.RLock()
 _waiting = {}
+_is_child = False
+
+
+def _write(number, data):
+    data = memoryview(data)
+    with _lock:
+        while data:
+            data = data[os.write(number, data) :]
+
+
+def _json(value, **more):
+    """A value as bytes. Half a character, which no JSON holds, is replaced."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, **more)
+    return text.encode("utf-8", "replace")
 
 
 def _send(line):
-    data = memoryview((line + "\n").encode("utf-8", "backslashreplace"))
-    with _lock:
-        while data:
-            data = data[os.write(4, data) :]
+    # The program is one process. What it forks off has nothing to tell the agent.
+    if not _is_child:
+        _write(4, line + b"\n")
 
 
 def _say(**message):
-    _send(json.dumps(message))
+    _send(_json(message))
 
 
 class _Console(io.TextIOBase):
     """An output whose lines are told as they come."""
 
     encoding = "utf-8"
+    errors = "replace"
 
-    def __init__(self, level):
+    def __init__(self, level, number):
         self.level = level
+        self.number = number
         self.rest = ""
+        self.buffer = _Bytes(self)
 
     def writable(self):
         return True
+
+    def fileno(self):
+        return self.number
 
     def write(self, text):
         with _lock:
             *lines, self.rest = (self.rest + text).split("\n")
             # Lines that come at once are one message.
             if lines:
-                _say(type="console", level=self.level, message="\n".join(lines))
-            if len(self.rest) > 1 << 16:
+                self.tell("\n".join(lines))
+            if len(self.rest) > _MOST:
                 self.finish()
         return len(text)
+
+    def flush(self):
+        # A process that was forked off may end without a further word.
+        if _is_child:
+            self.finish()
 
     def finish(self):
         with _lock:
             rest, self.rest = self.rest, ""
             if rest:
-                _say(type="console", level=self.level, message=rest)
+                self.tell(rest)
+
+    def tell(self, text):
+        if _is_child:
+            _write(self.number, (text + "\n").encode("utf-8", "replace"))
+        else:
+            _say(type="console", level=self.level, message=text[:_MOST])
+
+
+class _Bytes(io.BufferedIOBase):
+    """A console for those who write bytes."""
+
+    def __init__(self, console):
+        self.console = console
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self.console.number
+
+    def write(self, data):
+        data = bytes(data)
+        self.console.write(self.decoder.decode(data))
+        return len(data)
+
+    def flush(self):
+        self.console.flush()
+
+
+_consoles = _Console("log", 1), _Console("error", 2)
+
+
+def _finish():
+    """Tells what has no end of a line yet: nothing is heard after the last message."""
+    for console in _consoles:
+        console.finish()
+
+
+def _forked():
+    """Makes a process that was forked off print as any other process does."""
+    global _lock, _is_child
+    # Whoever held it is not in this process.
+    _lock = threading.RLock()
+    _is_child = True
+    for console in _consoles:
+        console.rest = ""
 
 
 class ExternalError(Exception):
@@ -67,6 +153,8 @@ class ExternalError(Exception):
 
 def _external(name):
     def function(args=None, /, **more):
+        if _is_child:
+            raise ExternalError(f"{name} can be called in the program's first process only")
         arguments = dict(args or {}, **more)
         answer = queue.SimpleQueue()
         with _lock:
@@ -89,6 +177,7 @@ def _listen():
 
 
 def _failed(error, **more):
+    _finish()
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:
@@ -98,7 +187,8 @@ def _failed(error, **more):
     message = str(error)
     if isinstance(error, SyntaxError):
         message = f"{error.msg} (line {error.lineno}, column {error.offset})"
-    _say(type="failed", name=type(error).__name__, message=message, line=line, **more)
+    name = type(error).__name__
+    _say(type="failed", name=name[:_MOST], message=message[:_MOST], line=line, **more)
 
 
 class _Awaits(ast.NodeVisitor):
@@ -123,8 +213,12 @@ def _compiled(code):
     awaits = _Awaits()
     awaits.visit(tree)
     wrapped = ast.parse(("async " if awaits.found else "") + "def program(): pass", "<program>")
-    if tree.body:
-        wrapped.body[0].body = tree.body
+    # No function has imports from the future.
+    future = [one for one in tree.body if getattr(one, "module", None) == "__future__"]
+    rest = [one for one in tree.body if one not in future]
+    if rest:
+        wrapped.body[0].body = rest
+    wrapped.body[:0] = future
     return compile(wrapped, "<program>", "exec"), awaits.found
 
 
@@ -138,12 +232,12 @@ def _plain(value):
 
 
 def _bound_memory(limit):
+    if resource is None:
+        return
     try:
-        import resource
-
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-    except (ImportError, OSError, ValueError):
+    except (OSError, ValueError):
         pass
 
 
@@ -171,19 +265,18 @@ def _run(given):
         value = None
     except BaseException as error:
         return _failed(error)
-    finally:
-        sys.stdout.finish()
-        sys.stderr.finish()
+    _finish()
     try:
-        result = json.dumps(value, default=_plain, allow_nan=False)
+        result = _json(value, default=_plain)
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
         return _failed(TypeError(f"the result is not JSON: {error}"))
     if len(result) > given["limit"]:
         return _failed(ValueError(f"the result is larger than {given['limit']} bytes"))
-    _send('{"type":"done"}' if value is None else '{"type":"done","result":%s}' % result)
+    _send(b'{"type":"done"}' if value is None else b'{"type":"done","result":%s}' % result)
 
 
 _say(type="ready")
 _given = json.loads(_input.readline())
-sys.stdout, sys.stderr = _Console("log"), _Console("error")
+sys.stdout, sys.stderr = _consoles
+os.register_at_fork(after_in_child=_forked)
 _run(_given)

@@ -30,6 +30,9 @@ const CALLS: usize = 1000;
 const SIDE_BY_SIDE: usize = 16;
 /// Most bytes of the calls that wait.
 const WAITING_BYTES: usize = 32 << 20;
+/// How deep arguments and results may nest. Those who read them after us take
+/// 128 levels, and a few of these are around them.
+const DEPTH: usize = 100;
 /// The exit status of a shell that did not find the program.
 const NOT_FOUND: i32 = 127;
 
@@ -63,6 +66,13 @@ enum Message {
         #[serde(default)]
         phase: Option<Phase>,
     },
+}
+
+/// What kind of message a program meant, whatever else is in it.
+#[derive(Debug, Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    name: String,
 }
 
 /// A call that waits to be executed.
@@ -150,12 +160,15 @@ impl Talk<'_> {
                     Ok(Message::Call { id, function, args }) => {
                         waiting.add(Call { id, function, args, bytes: line.len() })?;
                     }
+                    Ok(Message::Done { result: Some(result) }) if nests(&result, DEPTH) => {
+                        return Err(untaken("the result", &too_deep()));
+                    }
                     Ok(Message::Done { result }) => return Ok(Ok(result)),
                     Ok(Message::Failed { name, message, line, phase }) => {
                         let fault = Fault { line, ..Fault::new(&name, message) };
                         return Ok(Err((phase.unwrap_or(Phase::Execute), fault)));
                     }
-                    Err(_) => return Err(failed("Error", "it sent what is no message")),
+                    Err(err) => return Err(no_message(&line, &err)),
                 },
             }
         }
@@ -209,6 +222,9 @@ impl Talk<'_> {
                 return Err(format!("{} takes one object", call.function));
             }
         };
+        if nests(&call.args, DEPTH) {
+            return Err(format!("the arguments cannot be taken: {}", too_deep()));
+        }
         let Interpreter { session, out, gate } = self.interpreter;
         let name = function.tool.name.as_str();
         if let Ruled::Deny(reason) = gate.rule(&Action::Tool(name)) {
@@ -258,6 +274,53 @@ impl Waiting {
 /// A `null` that was returned is a result.
 fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
+}
+
+/// Why a line is no message, in words about the program: that is what a model can
+/// change.
+fn no_message(line: &str, err: &serde_json::Error) -> (Phase, Fault) {
+    let reason = err.to_string();
+    // A place in the message is none in the program.
+    let place = format!(" at line {} column {}", err.line(), err.column());
+    let reason = reason.strip_suffix(&place).unwrap_or(&reason);
+    let kind = serde_json::from_str(line).map(|Kind { name }| name).unwrap_or_default();
+    let what = match kind.as_str() {
+        "console" => "a message of the console",
+        "call" => "the arguments of a call",
+        "done" => "the result",
+        "failed" => "the error",
+        _ => {
+            let message = format!(
+                "it sent what is no message ({reason}): a program does not write to descriptor 4"
+            );
+            return failed("Error", message);
+        }
+    };
+    match reason {
+        "recursion limit exceeded" => untaken(what, &too_deep()),
+        "number out of range" => untaken(what, "a number is out of range: make it a string"),
+        _ => untaken(what, reason),
+    }
+}
+
+fn untaken(what: &str, reason: &str) -> (Phase, Fault) {
+    failed("TypeError", format!("{what} cannot be taken: {reason}"))
+}
+
+fn too_deep() -> String {
+    format!("nested more than {DEPTH} deep; make it flatter, or a string")
+}
+
+/// Whether a value is nested deeper than that.
+fn nests(value: &Value, depth: usize) -> bool {
+    let Some(within) = depth.checked_sub(1) else {
+        return value.is_array() || value.is_object();
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| nests(item, within)),
+        Value::Object(fields) => fields.values().any(|field| nests(field, within)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 async fn write(mut stdin: ChildStdin, mut outbox: mpsc::Receiver<String>) {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use wire::agent::HostTool;
 
 use super::{Interpreter, Language};
 use crate::emit::kept::Kept;
@@ -27,6 +28,15 @@ impl Place {
         let directory = tempfile::tempdir().unwrap();
         let session = Session::for_test(directory.path(), directory.path());
         Place { directory, session, kept: Kept::default() }
+    }
+
+    /// A place with a tool that nobody can reach.
+    fn with_tool() -> Place {
+        let mut place = Place::new();
+        let (description, parameters) = (String::new(), json!({}));
+        let tool = HostTool { name: "look".to_owned(), description, parameters, deferred: false };
+        place.session.tools.push(tool);
+        place
     }
 
     async fn run(&self, language: Language, code: &str, limit: Duration) -> Value {
@@ -92,6 +102,8 @@ async fn what_is_printed_is_in_the_logs_and_told() {
     // Another program's output comes its own way.
     logs.sort_unstable();
     assert_eq!(logs, ["ERROR: x", "ERROR: y", "a 1", "sub", "é"]);
+    let shown = place.run(Python, "print('begun', end='')\nraise ValueError()", LONG).await;
+    assert_eq!(shown["logs"], json!(["begun"]));
 }
 
 #[tokio::test]
@@ -228,4 +240,157 @@ async fn a_hostile_program_is_ended_or_passed_over() {
         place.run(TypeScript, "require('fs').closeSync(3); return 6", LONG).await["result"],
         6
     );
+}
+
+#[tokio::test]
+async fn half_a_character_is_replaced_wherever_it_is() {
+    let place = Place::with_tool();
+    let code = r"const half = 'a🎉'.slice(0, 2); console.log(half, '\\ud83c');
+        await external_look({ [half]: half }).catch(() => {}); return { [half]: half }";
+    let shown = place.run(TypeScript, code, LONG).await;
+    let replaced = json!({"a\u{fffd}": "a\u{fffd}"});
+    assert_eq!(shown["logs"], json!(["a\u{fffd} \\ud83c"]), "{shown}");
+    assert_eq!(shown["result"], replaced);
+    assert_eq!(place.kept.customs("code_mode:external_call")[0]["args"], replaced);
+    let shown = place.run(TypeScript, "throw new Error('a🎉'.slice(0, 2))", LONG).await;
+    assert_eq!(shown["error"]["message"], "a\u{fffd}");
+    let code = r"import os
+open(b'caf\xe9', 'w').close()
+[name] = os.listdir()
+print(name)
+try: external_look({name: name})
+except ExternalError: pass
+return {name: name}";
+    let shown = place.run(Python, code, LONG).await;
+    let replaced = json!({"caf?": "caf?"});
+    assert_eq!(shown["logs"], json!(["caf?"]), "{shown}");
+    assert_eq!(shown["result"], replaced);
+    assert_eq!(place.kept.customs("code_mode:external_call")[1]["args"], replaced);
+    let shown = place.run(Python, r"raise ValueError('caf\udce9')", LONG).await;
+    assert_eq!(shown["error"]["message"], "caf?", "{shown}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_says_what_to_change() {
+    let place = Place::with_tool();
+    let check = async |language, code: &str, name: &str, message: &str, line: Value| {
+        let error = place.run(language, code, LONG).await["error"].clone();
+        assert_eq!((&error["name"], &error["line"]), (&json!(name), &line), "{code} {error}");
+        assert!(error["message"].as_str().unwrap().contains(message), "{code} {error}");
+    };
+    let code = "x = 1\nexternal_look(x=float('nan'))";
+    check(Python, code, "ValueError", "not JSON compliant", json!(2)).await;
+    let large = "the result cannot be taken: a number is out of range";
+    check(Python, "return 10**400", "TypeError", large, json!(null)).await;
+    let large = "the arguments of a call cannot be taken: a number is out of range";
+    check(Python, "external_look(x=10**400)", "TypeError", large, json!(null)).await;
+    let deep = "nested more than 100 deep";
+    for depth in [101, 140] {
+        let code = format!("let a = []; for (let i = 1; i < {depth}; i++) a = [a]; return a");
+        check(TypeScript, &code, "TypeError", deep, json!(null)).await;
+        let code = format!("a = []\nfor i in range(1, {depth}): a = [a]\nreturn a");
+        check(Python, &code, "TypeError", deep, json!(null)).await;
+    }
+    let code = "a = []\nfor i in range(1, 110): a = [a]\nexternal_look(a=a)";
+    check(Python, code, "ExternalError", deep, json!(3)).await;
+    let code = "a = []\nfor i in range(1, 100): a = [a]\nreturn a";
+    assert_eq!(place.run(Python, code, LONG).await["success"], true);
+}
+
+#[tokio::test]
+async fn a_call_that_fails_has_the_line_of_the_caller() {
+    let place = Place::with_tool();
+    let code = "const x: number = 1\n\nawait external_look({ x })";
+    let error = place.run(TypeScript, code, LONG).await["error"].clone();
+    assert_eq!((&error["name"], &error["line"]), (&json!("Error"), &json!(3)), "{error}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("the tool cannot be"), "{message}");
+    let code = "await external_look().catch((error) => console.log(error))";
+    let log = place.run(TypeScript, code, LONG).await["logs"][0].clone();
+    assert!(log.as_str().unwrap().starts_with(&format!("Error: {message}\n")), "{log}");
+    let code = "x = 1\n\nexternal_look(x=x)";
+    let error = place.run(Python, code, LONG).await["error"].clone();
+    assert_eq!((&error["name"], &error["line"]), (&json!("ExternalError"), &json!(3)), "{error}");
+}
+
+#[tokio::test]
+async fn files_that_are_named_like_modules_are_not_in_the_way() {
+    let place = Place::new();
+    for name in ["types", "json", "ast", "token", "queue", "resource", "codecs", "own"] {
+        std::fs::write(place.directory.path().join(format!("{name}.py")), "x = 1").unwrap();
+    }
+    let code = "import asyncio, json, own\nawait asyncio.sleep(0)\nreturn json.dumps([own.x])";
+    let shown = place.run(Python, code, LONG).await;
+    assert_eq!(shown, json!({"success": true, "result": "[1]"}));
+}
+
+#[tokio::test]
+async fn a_long_text_is_cut_and_ends_no_program() {
+    let place = Place::new();
+    for (language, code) in [
+        (TypeScript, "console.log('x'.repeat(5 << 20))\nthrow new Error('x'.repeat(5 << 20))"),
+        (Python, "print('x' * (5 << 20))\nraise ValueError('x' * (5 << 20))"),
+    ] {
+        let shown = place.run(language, code, LONG).await;
+        assert!(shown["logs"][0].as_str().unwrap().starts_with("xxx"), "{}", shown["error"]);
+        let message = shown["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("xxx") && message.ends_with('…'), "{message}");
+        assert_eq!(shown["error"]["line"], 2);
+    }
+}
+
+#[tokio::test]
+async fn the_console_of_python_is_a_file_like_any_other() {
+    let code = r"import subprocess, sys
+subprocess.run(['echo', 'hi'], stdout=sys.stdout)
+subprocess.run(['sh', '-c', 'echo ho >&2'], stderr=sys.stderr)
+sys.stdout.buffer.write(b'caf\xc3')
+sys.stdout.buffer.write(b'\xa9')
+sys.stdout.flush()
+sys.stdout = None";
+    let logs = Place::new().run(Python, code, LONG).await["logs"].clone();
+    let mut logs: Vec<String> = serde_json::from_value(logs).unwrap();
+    logs.sort_unstable();
+    assert_eq!(logs, ["café", "hi", "ho"]);
+}
+
+#[tokio::test]
+async fn a_program_may_import_from_the_future() {
+    let code = "'About it.'
+from __future__ import annotations
+def f(x: Missing) -> int: return 1
+return f(1)";
+    check(Python, code, json!({"success": true, "result": 1})).await;
+    check(Python, "from __future__ import annotations", json!({"success": true})).await;
+}
+
+#[tokio::test]
+async fn what_is_forked_off_prints_and_says_nothing_else() {
+    let place = Place::with_tool();
+    let code = "import multiprocessing
+def work(n):
+    for i in range(100): print('line', n, i)
+    print('end', end='')
+print('mine', end='')
+fork = multiprocessing.get_context('fork')
+all = [fork.Process(target=work, args=(n,)) for n in range(4)]
+for one in all: one.start()
+for one in all: one.join()
+return 1";
+    let shown = place.run(Python, code, LONG).await;
+    assert_eq!(shown["result"], 1, "{shown}");
+    let logs: Vec<String> = serde_json::from_value(shown["logs"].clone()).unwrap();
+    let count = |start: &str| logs.iter().filter(|log| log.starts_with(start)).count();
+    assert_eq!((count("line "), count("end"), count("mine"), logs.len()), (400, 4, 1, 405));
+    let code = "import os
+child = os.fork()
+if child == 0:
+    try: external_look()
+    except ExternalError as error: print(error)
+    return 'child'
+os.waitpid(child, 0)
+return 'parent'";
+    let shown = place.run(Python, code, LONG).await;
+    assert_eq!(shown["result"], "parent", "{shown}");
+    assert!(shown["logs"][0].as_str().unwrap().contains("first process only"), "{shown}");
 }

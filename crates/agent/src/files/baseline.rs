@@ -7,34 +7,29 @@
 //! | anything else | all files as they were, kept outside of the tree |
 //!
 //! Untracked files count, ignored ones do not, and repositories below the
-//! workspace are directories like any other.
+//! workspace are directories like any other. Those that the commit has as links,
+//! submodules, are compared with their files of the start.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::timeout;
 
 use super::cut::{Extent, Text};
-use super::disk::{Weight, copy_with_time, holds_anything, weigh};
+use super::disk::{Weight, copy_with_time, holds_anything, may_hold_links, weigh, weigh_below};
 use super::git::{Answer, Call, FILES_INDEX, Git, GitError, Lender};
+use super::halves::{Halves, Refused};
+use super::index::{
+    Before, INDEX, LIST_BYTES, Large, Left, NESTED, drop_links, list, names, read_tree, remove,
+    take_all, take_untracked, update, write_tree,
+};
 use super::{OURS, parts};
 
-/// The index that the whole difference is made with.
-const INDEX: &str = "index";
-/// Most bytes of a list of paths.
-const LIST_BYTES: usize = 64 << 20;
-/// Repositories below the workspace whose files count.
-const NESTED: usize = 64;
 /// Most bytes of the differences of several files.
 const PARTS_BYTES: usize = 16 << 20;
-/// Most bytes of files that git is given at once: it copies them all, and the
-/// disk is the agent's to fill. Those beyond are too large to compare.
-const TAKEN_BYTES: u64 = if cfg!(test) { 64 << 20 } else { 512 << 20 };
 /// Most bytes of files that git has copied for differences of single ones. A file
 /// that is written to all day is compared a few times a second.
 const COPIED_BYTES: u64 = 64 << 20;
@@ -50,7 +45,29 @@ pub(super) struct Baseline {
     tree: OnceCell<String>,
     /// How many bytes were copied with the index for single files, if it is there.
     files_index: Mutex<Option<u64>>,
-    large: Large,
+    before: Before,
+    /// Files of the start that git failed for.
+    refused: Vec<Refused>,
+}
+
+/// The whole difference, as far as it is known.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// Nothing if there is none.
+    pub(super) text: Option<Text>,
+    /// Files that git failed for.
+    pub(super) refused: Vec<Refused>,
+    /// Whether all repositories below the workspace were looked into.
+    pub(super) extent: Extent,
+}
+
+/// Differences of single files.
+#[derive(Debug)]
+pub(super) struct Differences {
+    /// In the order of their paths.
+    pub(super) found: Vec<(PathBuf, Text)>,
+    /// Files that git failed for.
+    pub(super) refused: Vec<Refused>,
 }
 
 #[derive(Debug)]
@@ -59,9 +76,6 @@ enum Base {
     Commit { index: PathBuf },
     Files,
 }
-
-/// Files that are too large to compare, with size and time.
-type Large = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
 impl Baseline {
     /// Takes down what is there. Of an attempt that fails nothing is left: it may
@@ -78,24 +92,40 @@ impl Baseline {
     }
 
     async fn attempt(git: Git) -> Result<Baseline, GitError> {
-        let work = &git.work;
         let (tree, files_index) = (OnceCell::new(), Mutex::new(None));
-        if !holds_anything(work) {
-            let large = Large::new();
-            return Ok(Baseline { git, base: Base::Nothing, tree, files_index, large });
+        if !holds_anything(&git.work) {
+            let (base, before, refused) = (Base::Nothing, Before::default(), Vec::new());
+            return Ok(Baseline { git, base, tree, files_index, before, refused });
         }
-        if let Some(commit) = commit_of_user(&git).await? {
-            let Commit { id, objects, index } = commit;
-            let lender = Lender::Objects { directory: &objects, id_digits: id.len() };
-            git.make(lender)?;
-            tree.set(id).ok();
-            let (base, large) = (Base::Commit { index }, Large::new());
-            return Ok(Baseline { git, base, tree, files_index, large });
+        let commit = commit_of_user(&git).await?;
+        let (base, id, links, left) = match commit {
+            Some(Commit { id, objects, index }) => {
+                git.make(Lender::Objects { directory: &objects, id_digits: id.len() })?;
+                let (id, links, left) = tree_without_links(&git, id, &index).await?;
+                (Base::Commit { index }, id, links, left)
+            }
+            None => {
+                git.make(Lender::Nobody)?;
+                let left = take_all(&git, &Before::default()).await?;
+                (Base::Files, write_tree(&git, INDEX).await?, Vec::new(), left)
+            }
+        };
+        tree.set(id).ok();
+        let Left { mut large, refused, .. } = left;
+        for Refused { path, .. } in &refused {
+            if let Weight::Fine(size, time) = weigh(&git.work.join(path)) {
+                // At the end it would seem to be new.
+                large.insert(path.clone(), (size, time));
+            }
         }
-        git.make(Lender::Nobody)?;
-        let large = take_all(&git, &Large::new()).await?;
-        tree.set(write_tree(&git, INDEX).await?).ok();
-        Ok(Baseline { git, base: Base::Files, tree, files_index, large })
+        let before = Before { large, links };
+        Ok(Baseline { git, base, tree, files_index, before, refused })
+    }
+
+    /// Files of the start that git failed for: of those it is known at most that
+    /// they differ.
+    pub(super) fn refused(&self) -> &[Refused] {
+        &self.refused
     }
 
     /// Whether there may be a difference though no file was touched since.
@@ -107,66 +137,95 @@ impl Baseline {
         }
     }
 
-    /// The whole difference, as far as it fits; nothing if there is none.
-    pub(super) async fn difference(&self, most: usize) -> Result<Option<Text>, GitError> {
+    /// The whole difference, as far as it fits.
+    pub(super) async fn difference(&self, most: usize) -> Result<Difference, GitError> {
         let compared = timeout(PATIENCE, self.compare(most)).await;
         compared.unwrap_or(Err(GitError::TooMuch))
     }
 
-    async fn compare(&self, most: usize) -> Result<Option<Text>, GitError> {
-        let large = match &self.base {
-            Base::Nothing if !holds_anything(&self.git.work) => return Ok(None),
+    async fn compare(&self, most: usize) -> Result<Difference, GitError> {
+        let Left { large, refused, extent: listed } = match &self.base {
+            Base::Nothing if !holds_anything(&self.git.work) => {
+                let (refused, extent) = (Vec::new(), Extent::Whole);
+                return Ok(Difference { text: None, refused, extent });
+            }
             Base::Nothing => {
                 self.tree().await?;
-                take_all(&self.git, &self.large).await?
+                take_all(&self.git, &self.before).await?
             }
-            Base::Files => take_all(&self.git, &self.large).await?,
+            Base::Files => take_all(&self.git, &self.before).await?,
             Base::Commit { index } => self.take_with_index_of_user(index).await?,
         };
         let mut args = vec!["diff-index", "--cached", "--patch", "--find-renames"];
         args.extend(["--no-ext-diff", "--no-textconv", "--no-color", self.tree().await?, "--"]);
         args.extend([".", ":(exclude,glob)**/node_modules/**", ":(exclude,glob)**/.mayfly/**"]);
         let call = Call { args: &args, index: INDEX, input: b"", most };
-        let Answer { mut bytes, extent } = self.git.call(call).await?;
+        let Answer { mut bytes, mut extent } = self.git.call(call).await?;
         for (path, seen) in &large {
-            if self.large.get(path) != Some(seen) {
-                bytes.extend(parts::of_large_file(path, self.large.contains_key(path)));
+            let before = self.before.large.get(path);
+            if before != Some(seen) {
+                bytes.extend(parts::of_large_file(path, before.is_some()));
             }
         }
-        Ok((!bytes.is_empty()).then(|| Text::of(&bytes, extent, most)))
+        if listed == Extent::Cut {
+            extent = Extent::Cut;
+        }
+        let text = (!bytes.is_empty()).then(|| Text::of(&bytes, extent, most));
+        Ok(Difference { text, refused, extent: listed })
     }
 
-    /// Differences of single files, in the order of their paths. One without
-    /// any, or that is ignored, has an empty one.
+    /// Differences of single files. One without any, or that is ignored, has an
+    /// empty one.
     pub(super) async fn differences(
         &self,
         paths: &[PathBuf],
         most: usize,
-    ) -> Result<Vec<(PathBuf, Text)>, GitError> {
+    ) -> Result<Differences, GitError> {
         let tree = self.tree().await?;
         let mut index = self.files_index.lock().await;
-        if index.is_none_or(|copied| copied > COPIED_BYTES) {
-            self.prepare_files_index(tree).await?;
-            *index = Some(0);
+        let mut found = Vec::new();
+        let mut halves = Halves::of(paths.to_vec());
+        while let Some(paths) = halves.next() {
+            if index.is_none_or(|copied| copied > COPIED_BYTES) {
+                self.prepare_files_index(tree).await?;
+                *index = Some(0);
+            }
+            match self.some_differences(tree, &paths, &mut index, most).await {
+                Ok(some) => found.extend(some),
+                Err(err) => halves.failed(paths, err)?,
+            }
         }
-        let ignored = self.ignored(paths).await?;
-        let mut large = Vec::new();
-        let mut shown = Vec::new();
-        for path in paths.iter().filter(|path| !ignored.contains(path)) {
-            match weigh(&self.git.work.join(path)) {
+        Ok(Differences { found, refused: halves.refused() })
+    }
+
+    /// Differences of files that git takes, and no others.
+    async fn some_differences(
+        &self,
+        tree: &str,
+        paths: &[PathBuf],
+        copied: &mut Option<u64>,
+        most: usize,
+    ) -> Result<Vec<(PathBuf, Text)>, GitError> {
+        let (mut there, mut gone, mut large) = (Vec::new(), Vec::new(), Vec::new());
+        let mut size_of_all = 0;
+        for path in paths {
+            match weigh_below(&self.git.work, path) {
                 Weight::Large(..) => large.push(path),
-                Weight::Fine(..) if self.large.contains_key(path) => large.push(path),
+                Weight::Fine(..) if self.before.large.contains_key(path) => large.push(path),
                 Weight::Fine(size, _) => {
-                    *index = index.map(|copied| copied.saturating_add(size));
-                    shown.push(path.clone());
+                    size_of_all += size;
+                    there.push(path.clone());
                 }
-                Weight::Gone => shown.push(path.clone()),
+                Weight::Gone => gone.push(path.clone()),
                 Weight::NotOurs => {}
             }
         }
-        let input = list(&shown);
-        update_index(&self.git, FILES_INDEX, &input).await?;
-        let found = self.parts(tree, shown).await?;
+        *copied = copied.map(|copied| copied.saturating_add(size_of_all));
+        let ignored = self.ignored(&there).await?;
+        there.retain(|path| !ignored.contains(path));
+        remove(&self.git, FILES_INDEX, &gone).await?;
+        update(&self.git, FILES_INDEX, &there).await?;
+        let found = self.parts(tree, [there, gone].concat()).await?;
         let text = |path: &PathBuf| match found.get(path) {
             Some((bytes, extent)) => Text::of(bytes, *extent, most),
             None if large.contains(&path) => Text::of(b"", Extent::Cut, most),
@@ -186,19 +245,20 @@ impl Baseline {
 
     /// All files of now, with the user's index to know quickly which ones did
     /// not change. One that git cannot read is made up from the commit.
-    async fn take_with_index_of_user(&self, index: &Path) -> Result<Large, GitError> {
+    async fn take_with_index_of_user(&self, index: &Path) -> Result<Left, GitError> {
         let ours = self.git.repository.join(INDEX);
         if copy_with_time(index, &ours).is_ok()
-            && let Ok(large) = take_all(&self.git, &self.large).await
+            && drop_links(&self.git, INDEX).await.is_ok()
+            && let Ok(left) = take_all(&self.git, &self.before).await
         {
-            return Ok(large);
+            return Ok(left);
         }
         match fs::remove_file(&ours) {
             Err(err) if err.kind() != ErrorKind::NotFound => return Err(err.into()),
             Ok(()) | Err(_) => {}
         }
         read_tree(&self.git, INDEX, self.tree().await?).await?;
-        take_all(&self.git, &self.large).await
+        take_all(&self.git, &self.before).await
     }
 
     /// Makes the index for single files anew, and lets go of all that was copied
@@ -215,12 +275,20 @@ impl Baseline {
         }
     }
 
+    /// Which of these files are ignored.
     async fn ignored(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
-        let input = list(paths);
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Names may begin like magic, which it would not take literally.
+        let input = list(&paths.iter().map(|path| Path::new(".").join(path)).collect::<Vec<_>>());
         let args = ["check-ignore", "-z", "--stdin"];
         let call = Call { args: &args, index: FILES_INDEX, input: &input, most: LIST_BYTES };
         match self.git.call(call).await {
-            Ok(answer) => Ok(names(&answer.bytes)),
+            Ok(answer) => {
+                let names = names(&answer.bytes).into_iter();
+                Ok(names.filter_map(|name| Some(name.strip_prefix(".").ok()?.to_owned())).collect())
+            }
             // None of them is.
             Err(GitError::Failed { status: Some(1), .. }) => Ok(Vec::new()),
             Err(err) => Err(err),
@@ -230,9 +298,9 @@ impl Baseline {
     /// The parts of a difference, by path. A list whose parts are too much at
     /// once is taken in halves.
     async fn parts(&self, tree: &str, paths: Vec<PathBuf>) -> Result<parts::Parts, GitError> {
-        let mut waiting = vec![paths];
+        let mut halves = Halves::of(paths);
         let mut found = parts::Parts::new();
-        while let Some(mut paths) = waiting.pop() {
+        while let Some(paths) = halves.next() {
             let names: Vec<String> = paths.iter().filter_map(|path| text(path)).collect();
             if names.is_empty() {
                 continue;
@@ -244,8 +312,7 @@ impl Baseline {
             let call = Call { args: &args, index: FILES_INDEX, input: b"", most: PARTS_BYTES };
             let answer = self.git.call(call).await?;
             if answer.extent == Extent::Cut && paths.len() > 1 {
-                waiting.push(paths.split_off(paths.len() / 2));
-                waiting.push(paths);
+                halves.split(paths);
                 continue;
             }
             found.extend(parts::parse(&answer.bytes, answer.extent));
@@ -280,102 +347,33 @@ async fn commit_of_user(git: &Git) -> Result<Option<Commit>, GitError> {
     Ok(Some(Commit { id: id.to_owned(), objects, index }))
 }
 
-/// Puts all files of now into the index; those that are too large are returned,
-/// and those that were so before.
-async fn take_all(git: &Git, before: &Large) -> Result<Large, GitError> {
-    if git.repository.join(INDEX).exists() {
-        let args = ["add", "--update", "--ignore-errors", "--", "."];
-        let call = Call { args: &args, index: INDEX, input: b"", most: LIST_BYTES };
-        match git.call(call).await {
-            // Some could not be read, and it says so by its status.
-            Ok(_) | Err(GitError::Failed { status: Some(1), .. }) => {}
-            Err(err) => return Err(err),
-        }
+/// The tree of a commit, in which links to other commits have made way for the
+/// files that are there: where the links are, and what of the files is not in it.
+async fn tree_without_links(
+    git: &Git,
+    commit: String,
+    index: &Path,
+) -> Result<(String, Vec<PathBuf>, Left), GitError> {
+    let nothing = Left { large: Large::new(), refused: Vec::new(), extent: Extent::Whole };
+    let ours = git.repository.join(INDEX);
+    // An index that cannot be copied will be made up from the commit.
+    let seems_plain = copy_with_time(index, &ours).is_ok() && !may_hold_links(&ours);
+    let _ = fs::remove_file(&ours);
+    if seems_plain {
+        return Ok((commit, Vec::new(), nothing));
     }
-    let mut large = Large::new();
-    let mut input = Vec::new();
-    let mut left = TAKEN_BYTES;
-    for path in untracked(git).await? {
-        match weigh(&git.work.join(&path)) {
-            Weight::Fine(size, time) if before.contains_key(&path) || size > left => {
-                large.insert(path, (size, time));
-            }
-            Weight::Large(size, time) => {
-                large.insert(path, (size, time));
-            }
-            Weight::Fine(size, _) => {
-                left -= size;
-                input.extend_from_slice(path.as_os_str().as_bytes());
-                input.push(0);
-            }
-            Weight::NotOurs | Weight::Gone => {}
-        }
+    read_tree(git, INDEX, &commit).await?;
+    let links = drop_links(git, INDEX).await?;
+    if links.is_empty() {
+        return Ok((commit, links, nothing));
     }
-    update_index(git, INDEX, &input).await?;
-    Ok(large)
-}
-
-/// Untracked files that are not ignored, those in repositories of their own
-/// included.
-async fn untracked(git: &Git) -> Result<Vec<PathBuf>, GitError> {
-    let args = ["ls-files", "-z", "--others", "--exclude-standard"];
-    let args = [&args[..], &["--exclude=node_modules", "--exclude=.mayfly"]].concat();
-    let mut found = Vec::new();
-    let mut waiting = vec![PathBuf::new()];
-    let mut asked = 0;
-    while let Some(directory) = waiting.pop() {
-        let inside = git.work.join(&directory);
-        // Of a repository in ours nothing is known yet.
-        let index = if directory.as_os_str().is_empty() { INDEX } else { "no-index" };
-        let call = Call { args: &args, index, input: b"", most: LIST_BYTES };
-        let answer = git.call_in(&inside, call).await?;
-        for name in names(&answer.bytes) {
-            // A repository is listed as a directory.
-            match name.as_os_str().as_bytes().ends_with(b"/") {
-                false => found.push(directory.join(name)),
-                true if asked < NESTED => {
-                    asked += 1;
-                    waiting.push(directory.join(name));
-                }
-                true => {}
-            }
-        }
-    }
-    Ok(found)
-}
-
-async fn update_index(git: &Git, index: &str, input: &[u8]) -> Result<(), GitError> {
-    if input.is_empty() {
-        return Ok(());
-    }
-    let args = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
-    git.call(Call { args: &args, index, input, most: LIST_BYTES }).await.map(|_| ())
-}
-
-async fn read_tree(git: &Git, index: &str, tree: &str) -> Result<(), GitError> {
-    let args = ["read-tree", tree];
-    git.call(Call { args: &args, index, input: b"", most: LIST_BYTES }).await.map(|_| ())
-}
-
-async fn write_tree(git: &Git, index: &str) -> Result<String, GitError> {
-    let call = Call { args: &["write-tree"], index, input: b"", most: LIST_BYTES };
-    let answer = git.call(call).await?;
-    Ok(String::from_utf8_lossy(&answer.bytes).trim().to_owned())
-}
-
-/// Paths that end with a zero each.
-fn names(bytes: &[u8]) -> Vec<PathBuf> {
-    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()
-}
-
-fn list(paths: &[PathBuf]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for path in paths {
-        bytes.extend_from_slice(path.as_os_str().as_bytes());
-        bytes.push(0);
-    }
-    bytes
+    // What is in the place of one may be anything else by now.
+    let is_directory = |link: &&PathBuf| {
+        fs::symlink_metadata(git.work.join(link)).is_ok_and(|metadata| metadata.is_dir())
+    };
+    let inside = links.iter().take(NESTED).filter(is_directory).cloned().collect();
+    let left = take_untracked(git, inside, &Before::default()).await?;
+    Ok((write_tree(git, INDEX).await?, links, left))
 }
 
 /// A path as an argument; one that is not Unicode cannot be asked for by itself.

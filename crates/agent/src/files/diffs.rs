@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::run::Level;
 
-use super::baseline::Baseline;
+use super::baseline::{Baseline, Differences};
+use super::halves::Refused;
 use super::tell_diff;
 use crate::emit::Emitter;
 
@@ -24,6 +25,9 @@ const FILES: usize = 200;
 const NAMES_BYTES: usize = 100_000;
 /// Most bytes of the difference of one file as JSON.
 const DIFF_BYTES: usize = 64 << 10;
+
+/// Most files that it is said of that they cannot be compared.
+const WARNINGS: usize = 16;
 
 /// Most bytes of the names that wait to be compared.
 const WAITING_BYTES: usize = 32 << 20;
@@ -93,6 +97,7 @@ async fn follow(
     out: Emitter,
 ) {
     let mut warned = false;
+    let mut warned_of = BTreeSet::new();
     while woken.recv().await.is_some() {
         let gathering = async { while woken.recv().await.is_some() {} };
         // It ends early when nothing more comes.
@@ -105,8 +110,16 @@ async fn follow(
         }
         for batch in batches(paths) {
             match baseline.differences(&batch, DIFF_BYTES).await {
-                Ok(found) => {
+                Ok(Differences { found, refused }) => {
                     found.iter().for_each(|(path, text)| tell_diff(&out, path, text));
+                    for Refused { path, why } in refused {
+                        if warned_of.len() < WARNINGS && warned_of.insert(path.clone()) {
+                            let path = path.display();
+                            let text =
+                                format!("`sandbox.file.diff` of `{path}` is not told: {why}");
+                            out.log(Level::Warn, text);
+                        }
+                    }
                 }
                 Err(err) if !warned => {
                     warned = true;

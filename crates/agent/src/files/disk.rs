@@ -1,7 +1,7 @@
 //! What lies in the workspace, seen without `git`.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::SystemTime;
@@ -15,6 +15,8 @@ use super::OURS;
 const FILE_BYTES: u64 = 32 << 20;
 /// Largest index that is copied: one of some million files.
 const INDEX_BYTES: u64 = 256 << 20;
+/// The mode of a link to a commit.
+const LINK_MODE: u32 = 0o160_000;
 /// Directories that are looked into for whether there is any file.
 const DIRECTORIES: usize = 10_000;
 
@@ -22,8 +24,9 @@ const DIRECTORIES: usize = 10_000;
 pub(super) enum Weight {
     Fine(u64, Option<SystemTime>),
     Large(u64, Option<SystemTime>),
+    /// There is no file; there may be a directory or a pipe.
     Gone,
-    /// Nothing that can be read as a file.
+    /// It cannot be read.
     NotOurs,
 }
 
@@ -32,12 +35,50 @@ pub(super) fn weigh(path: &Path) -> Weight {
     if metadata.is_symlink() {
         return Weight::Fine(0, None);
     }
-    if !metadata.is_file() || rustix::fs::access(path, Access::READ_OK).is_err() {
+    if !metadata.is_file() {
+        return Weight::Gone;
+    }
+    if rustix::fs::access(path, Access::READ_OK).is_err() {
         return Weight::NotOurs;
     }
     match metadata.len() > FILE_BYTES {
         true => Weight::Large(metadata.len(), metadata.modified().ok()),
         false => Weight::Fine(metadata.len(), metadata.modified().ok()),
+    }
+}
+
+/// What a path below the work is to git: what lies beyond a link is not there.
+pub(super) fn weigh_below(work: &Path, path: &Path) -> Weight {
+    let is_link = |parent: &Path| {
+        fs::symlink_metadata(work.join(parent)).is_ok_and(|metadata| metadata.is_symlink())
+    };
+    let mut parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    match parents.any(is_link) {
+        true => Weight::Gone,
+        false => weigh(&work.join(path)),
+    }
+}
+
+/// Whether an index may have links to commits. Their mode is in it as four bytes
+/// that are seldom there by chance; git would have to list all it has.
+pub(super) fn may_hold_links(index: &Path) -> bool {
+    let Ok(file) = fs::File::open(index) else { return false };
+    let mut file = BufReader::with_capacity(64 << 10, file);
+    let mut last = u32::MAX;
+    loop {
+        let count = match file.fill_buf() {
+            Ok([]) | Err(_) => return false,
+            Ok(bytes) => {
+                for byte in bytes {
+                    last = last << 8 | u32::from(*byte);
+                    if last == LINK_MODE {
+                        return true;
+                    }
+                }
+                bytes.len()
+            }
+        };
+        file.consume(count);
     }
 }
 

@@ -140,6 +140,8 @@ impl Git {
         if !work.is_dir() {
             return Err(GitError::NoWork);
         }
+        // Left by one that was killed: two never work on an index at a time.
+        let _ = fs::remove_file(self.repository.join(format!("{}.lock", call.index)));
         let mut command = self.command(&self.repository, work);
         command.env("GIT_INDEX_FILE", self.repository.join(call.index));
         if call.index == FILES_INDEX {

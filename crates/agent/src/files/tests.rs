@@ -71,6 +71,27 @@ impl Scene {
         git_in(&self.work(), args)
     }
 
+    /// Runs a line of shell in the workspace.
+    #[track_caller]
+    fn shell(&self, line: &str) {
+        let mut shell = Command::new("sh");
+        assert!(shell.args(["-ec", line]).current_dir(self.work()).status().unwrap().success());
+    }
+
+    /// A repository in the workspace's, which knows it as a link to a commit.
+    fn with_submodule() -> Scene {
+        let scene = Scene::repository();
+        scene.write("sub/f", "one\n");
+        scene.write("sub/gone", "one\n");
+        git_in(&scene.work().join("sub"), &["init", "-q"]);
+        git_in(&scene.work().join("sub"), &["add", "-A"]);
+        git_in(&scene.work().join("sub"), &["commit", "-q", "-m", "x"]);
+        scene.git(&["add", "sub"]);
+        scene.commit("sub");
+        assert!(scene.git(&["ls-files", "--stage", "sub"]).starts_with("160000"));
+        scene
+    }
+
     fn commit(&self, message: &str) {
         self.git(&["commit", "-q", "-m", message]);
     }
@@ -147,6 +168,14 @@ impl Told {
             }
         }
         found
+    }
+
+    /// The last difference of a single file.
+    #[track_caller]
+    fn last_diff(&self, path: &str) -> &str {
+        let found = self.customs("sandbox.file.diff");
+        let last = found.iter().rfind(|value| value["path"] == path);
+        last.unwrap_or_else(|| panic!("no {path} in {:?}", self.0))["diff"].as_str().unwrap()
     }
 
     fn warnings(&self) -> Vec<&str> {
@@ -334,7 +363,7 @@ async fn a_file_that_is_compared_all_day_does_not_fill_the_disk() {
     let baseline = Baseline::take(&work, scene.home.path()).await.unwrap();
     for number in 0..20 {
         scene.write("log", &format!("{number}{}", "x".repeat(8 << 20)));
-        let found = baseline.differences(std::slice::from_ref(&path), 100).await.unwrap();
+        let found = baseline.differences(std::slice::from_ref(&path), 100).await.unwrap().found;
         assert!(found[0].1.text.contains("new file"), "{found:?}");
     }
     let mut shell = Command::new("du");
@@ -460,4 +489,140 @@ fn many_files_have_their_differences_in_an_empty_workspace_too() {
         let value = found.iter().rfind(|value| value["path"] == path.as_str()).unwrap();
         assert!(value["diff"].as_str().unwrap().ends_with(&format!("+{number}\n")), "{value}");
     }
+}
+
+#[test]
+fn a_path_that_git_cannot_name_costs_no_other_file_its_difference() {
+    let mut scene = Scene::repository();
+    scene.file_events = FileEvents::Diff;
+    scene.write("d/tracked", "one\n");
+    scene.git(&["add", "-A"]);
+    scene.commit("second");
+    let told = scene.run(|scene| {
+        scene.shell("echo x > d/x; echo new > other; mv d e; ln -s e d");
+        scene.shell("echo y > ':(exclude)y'; echo z > '*'; echo n > ':(nonsense'");
+    });
+    assert_eq!(told.warnings(), Vec::<&str>::new());
+    assert!(told.last_diff("other").ends_with("+new\n"));
+    assert!(told.last_diff(":(exclude)y").ends_with("+y\n"));
+    assert!(told.last_diff(":(nonsense").ends_with("+n\n"));
+    assert!(told.last_diff("*").ends_with("+z\n"));
+    assert!(told.last_diff("d").contains("new file mode 120000"));
+    assert!(told.last_diff("d/tracked").contains("deleted file"));
+    assert!(told.last_diff("e/x").ends_with("+x\n"));
+}
+
+#[test]
+fn a_file_that_makes_way_for_a_directory_or_a_pipe_is_deleted() {
+    let mut scene = Scene::repository();
+    scene.file_events = FileEvents::Diff;
+    scene.write("f", "one\n");
+    scene.git(&["add", "-A"]);
+    scene.commit("second");
+    let told = scene.run(|scene| {
+        scene.shell("rm f tracked; mkdir f; echo i > f/i; mkfifo tracked");
+    });
+    assert!(told.last_diff("f").contains("deleted file"));
+    assert!(told.last_diff("tracked").contains("deleted file"));
+    assert!(told.last_diff("f/i").ends_with("+i\n"));
+}
+
+#[test]
+fn files_of_a_submodule_are_compared_with_those_of_the_start() {
+    let mut scene = Scene::with_submodule();
+    assert_eq!(scene.run(|_| {}).0, []);
+    scene.file_events = FileEvents::Diff;
+    let told = scene.run(|scene| {
+        scene.shell("echo two > sub/f; rm sub/gone; echo new > sub/new; echo other > other");
+    });
+    assert_eq!(told.warnings(), Vec::<&str>::new());
+    assert_eq!(paths(told.diff()), ["other", "sub/f", "sub/gone", "sub/new"]);
+    assert!(told.diff().contains("-one\n+two\n"), "{}", told.diff());
+    assert!(told.last_diff("sub/f").ends_with("-one\n+two\n"));
+    assert!(told.last_diff("other").ends_with("+other\n"));
+}
+
+#[test]
+fn a_repository_that_becomes_a_submodule_is_told_by_its_files() {
+    let scene = Scene::repository();
+    let told = scene.run(|scene| {
+        scene.write("clone/file", "1\n");
+        git_in(&scene.work().join("clone"), &["init", "-q"]);
+        git_in(&scene.work().join("clone"), &["add", "-A"]);
+        git_in(&scene.work().join("clone"), &["commit", "-q", "-m", "x"]);
+        scene.git(&["add", "clone"]);
+        scene.commit("clone");
+    });
+    assert_eq!(paths(told.diff()), ["clone/file"]);
+}
+
+#[test]
+fn a_file_that_git_fails_for_is_left_out_by_its_name_and_no_other_is() {
+    for tracked in [true, false] {
+        let mut scene = Scene::repository();
+        scene.file_events = FileEvents::Diff;
+        if tracked {
+            scene.write("a.txt", "plain\n");
+            scene.git(&["add", "-A"]);
+            scene.commit("plain");
+        }
+        let told = scene.run(|scene| {
+            scene.write(".gitattributes", "*.txt working-tree-encoding=UTF-16\n");
+            scene.write("a.txt", "still plain\n");
+            scene.write("tracked", "two\n");
+            for number in 0..20 {
+                scene.write(&format!("new-{number}"), "new\n");
+            }
+        });
+        let found = paths(told.diff());
+        assert_eq!(found.len(), 22, "{found:?}");
+        assert!(!found.contains(&"a.txt") && found.contains(&"tracked"));
+        let warnings = told.warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("`sandbox.file.diff` of `a.txt` is not told: "));
+        assert!(warnings[1].starts_with("`file.changed` leaves out `a.txt`: "), "{warnings:?}");
+        assert!(told.last_diff("new-7").ends_with("+new\n"));
+    }
+}
+
+#[test]
+fn a_file_that_git_failed_for_at_the_start_is_not_new_at_the_end() {
+    let scene = Scene::new();
+    scene.write(".gitattributes", "*.txt working-tree-encoding=UTF-16\n");
+    scene.write("a.txt", "plain\n");
+    scene.write("b.txt", "plain\n");
+    let told = scene.run(|scene| {
+        scene.write(".gitattributes", "");
+        scene.write("b.txt", "changed\n");
+    });
+    assert_eq!(paths(told.diff()), [".gitattributes", "b.txt"]);
+    assert_eq!(told.warnings().len(), 2, "{:?}", told.warnings());
+}
+
+#[test]
+fn what_a_git_that_was_killed_leaves_behind_stops_no_other() {
+    let mut scene = Scene::repository();
+    scene.file_events = FileEvents::Diff;
+    let told = scene.run(|scene| {
+        let ours = scene.home.path().join(".mayfly/baseline");
+        fs::write(ours.join("index.lock"), "").unwrap();
+        fs::write(ours.join("files-index.lock"), "").unwrap();
+        scene.write("tracked", "two\n");
+    });
+    assert_eq!(paths(told.diff()), ["tracked"]);
+    assert!(told.last_diff("tracked").ends_with("-one\n+two\n"));
+}
+
+#[test]
+fn repositories_beyond_those_that_count_are_a_warning() {
+    let scene = Scene::new();
+    let told = scene.run(|scene| {
+        scene.git(&["init", "-q", "r0"]);
+        scene.shell("for n in $(seq 70); do cp -r r0 r$n; echo 1 > r$n/file; done");
+    });
+    let changed = told.changed();
+    assert_eq!(changed["truncated"], true);
+    assert!((63..=64).contains(&paths(changed["diff"].as_str().unwrap()).len()));
+    assert_eq!(told.warnings().len(), 1, "{:?}", told.warnings());
+    assert!(told.warnings()[0].contains("more than 64 repositories"));
 }

@@ -50,6 +50,7 @@ impl Replay {
             program: "cli",
             dialect,
             meta: Map::new(),
+            model: None,
             connected: (dialect == Dialect::Grok).then_some(CONNECTED),
             asides: Asides::none(),
         };
