@@ -31,7 +31,7 @@ const ROUNDS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a dead child is left to whoever started it, if that was one of us.
-const MOURNING: Duration = Duration::from_millis(250);
+const MOURNING: Duration = Duration::from_secs(1);
 
 /// Counts the CLIs of this process.
 static MARKS: AtomicU64 = AtomicU64::new(1);
@@ -257,7 +257,7 @@ mod tests {
         let mut child = command.spawn().unwrap();
         let family = Family::of(child.id(), mark, Strays::Unknown);
         let dead = async |wanted: bool| {
-            for _ in 0..500 {
+            for _ in 0..1000 {
                 if dead_orphans().is_empty() != wanted {
                     return true;
                 }
@@ -269,7 +269,7 @@ mod tests {
         assert!(dead(false).await, "they are left");
         family.kill();
         // Whoever started a process hears how it ended.
-        tokio::time::sleep(4 * super::MOURNING).await;
+        tokio::time::sleep(3 * super::MOURNING).await;
         assert!(!child.wait().await.unwrap().success());
     }
 
