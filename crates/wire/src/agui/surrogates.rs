@@ -8,44 +8,27 @@ const REPLACEMENT: &[u8] = b"\\ufffd";
 pub(super) fn whole(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let mut rest = json;
-    while let Some((&first, behind)) = rest.split_first() {
-        let escape = match (first, escaped(rest)) {
-            (b'\\', Some(unit)) => unit,
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let (plain, escaped) = rest.split_at(at);
+        let next = escaped.get(6..).and_then(unit);
+        let (length, is_half) = match (unit(escaped), next) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (12, false),
+            (Some(0xd800..=0xdfff), _) => (6, true),
+            (Some(_), _) => (6, false),
             // Any other escape is two bytes, and the second begins none.
-            (b'\\', None) => {
-                let (pair, behind) = rest.split_at(rest.len().min(2));
-                out.extend_from_slice(pair);
-                rest = behind;
-                continue;
-            }
-            _ => {
-                out.push(first);
-                rest = behind;
-                continue;
-            }
+            (None, _) => (escaped.len().min(2), false),
         };
-        let (this, behind) = rest.split_at(6);
-        match (escape, escaped(behind)) {
-            (0xd800..=0xdbff, Some(0xdc00..=0xdfff)) => {
-                let (pair, behind) = rest.split_at(12);
-                out.extend_from_slice(pair);
-                rest = behind;
-            }
-            (0xd800..=0xdfff, _) => {
-                out.extend_from_slice(REPLACEMENT);
-                rest = behind;
-            }
-            _ => {
-                out.extend_from_slice(this);
-                rest = behind;
-            }
-        }
+        let (escape, behind) = escaped.split_at(length);
+        out.extend_from_slice(plain);
+        out.extend_from_slice(if is_half { REPLACEMENT } else { escape });
+        rest = behind;
     }
+    out.extend_from_slice(rest);
     out
 }
 
 /// The unit that `\uXXXX` at the beginning stands for.
-fn escaped(json: &[u8]) -> Option<u16> {
+fn unit(json: &[u8]) -> Option<u16> {
     let digits = json.strip_prefix(b"\\u")?.get(..4)?;
     let digits = std::str::from_utf8(digits).ok()?;
     u16::from_str_radix(digits, 16).ok()
